@@ -3,6 +3,8 @@
 
 #include <algorithm>
 #include <cstring>
+#include <limits>
+#include <optional>
 #include <utility>
 
 #include "absl/time/clock.h"
@@ -50,6 +52,10 @@ std::unique_ptr<PlanStore> OpenPlanStore(const PlanStore::Options& options) {
 }
 
 constexpr int kLookupThreads = 4;
+// Calls that wait for the strand: gRPC bounds them.
+constexpr FairQueue::Limits kCallsWait{.waiting_max = std::numeric_limits<size_t>::max(),
+                                       .waiting_max_of_caller = std::numeric_limits<size_t>::max(),
+                                       .running_max_of_caller = 1};
 constexpr int kLongLookupThreads = 2;
 // Threads for work that may take long yield to those that answer calls.
 constexpr int kPatientNice = 10;
@@ -80,6 +86,7 @@ Core::Core(Options options, CoreObserver& observer)
                                            .max_entries = options_.plan_cache_entries,
                                            .max_age = options_.plan_cache_age},
                                 .disk = plan_store_ != nullptr ? plan_store_.get() : &NoDisk()}),
+      waiting_calls_(kCallsWait),
       quick_planners_({.threads = 1,
                        .execution_threads = 1,
                        .waiting_max = options_.waiting_max,
@@ -167,16 +174,42 @@ void Core::Perform(Actions actions) {
   }
 }
 
-void Core::Call(Request request, ReplyFn reply) {
+void Core::Call(Request request, ReplyFn reply, const std::string& caller) {
   const CallId id = next_id_++;
-  auto waiting =
-      std::make_shared<ReplyFn>(std::move(reply));  // still reachable if the strand drops the task
-  const bool posted = Post([this, id, waiting, request = std::move(request)]() mutable {
-    if (shut_down_) return (*waiting)(ShuttingDown());
-    calls_[id] = std::move(*waiting);
+  FairQueue::Task call = [this, id, reply = std::move(reply),
+                          request = std::move(request)]() mutable {
+    if (shut_down_) return reply(ShuttingDown());
+    calls_[id] = std::move(reply);
     Handle(server::Call{.id = id, .request = std::move(request)});
-  });
-  if (!posted) (*waiting)(ShuttingDown());
+  };
+  {
+    absl::MutexLock lock(&turns_mutex_);
+    waiting_calls_.Push({.caller = caller}, std::move(call));
+    if (std::exchange(call_is_posted_, true)) return;
+  }
+  if (!Post([this] { RunCall(); })) RunCall();  // the strand has ended: says no
+}
+
+void Core::RunCall() {
+  for (bool posted = false; !posted;) {
+    std::optional<FairQueue::Next> next;
+    {
+      absl::MutexLock lock(&turns_mutex_);
+      next = waiting_calls_.Pop(/*executions_only=*/false);
+      call_is_posted_ = next.has_value();
+    }
+    if (!next) return;
+    next->task();
+    {
+      absl::MutexLock lock(&turns_mutex_);
+      waiting_calls_.Ended(next->caller);
+      if (waiting_calls_.empty()) {
+        call_is_posted_ = false;
+        return;
+      }
+    }
+    posted = Post([this] { RunCall(); });
+  }
 }
 
 StreamId Core::OpenStream(std::shared_ptr<WorkerSink> sink) {

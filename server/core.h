@@ -19,6 +19,7 @@
 #include "server/controller/controller.h"
 #include "server/journal/journal_backup.h"
 #include "server/journal/journal_writer.h"
+#include "server/planning/fair_queue.h"
 #include "server/planning/plan_desk.h"
 #include "server/planning/precompute.h"
 #include "server/planning/thread_pool.h"
@@ -85,7 +86,9 @@ class Core {
 
   using ReplyFn = absl::AnyInvocable<void(absl::StatusOr<Reply>)>;
   // `reply` is called exactly once, on some thread; UNAVAILABLE (SHUTTING_DOWN) after Shutdown().
-  void Call(Request request, ReplyFn reply);
+  // Callers take turns, and between two calls the strand does what else has come: however much one
+  // asks, others and workers wait for one call of each. Calls of one caller keep their order.
+  void Call(Request request, ReplyFn reply, const std::string& caller = "");
 
   StreamId OpenStream(std::shared_ptr<WorkerSink> sink);
   // Calls `handled` once the message has had its effect.
@@ -141,6 +144,8 @@ class Core {
   bool Post(F task);
   void Handle(Event event);
   void Perform(Actions actions);
+  // Makes the call whose turn it is.
+  void RunCall();
   bool AwaitNoExecution(absl::Duration patience);
   void Do(SendToWorker& action);
   void Do(CloseStream& action);
@@ -166,7 +171,11 @@ class Core {
   absl::Mutex topology_mutex_;
   std::shared_ptr<const planner::Topology> topology_ ABSL_GUARDED_BY(topology_mutex_);
 
-  // Used only by tasks of the strand.
+  absl::Mutex turns_mutex_;
+  FairQueue waiting_calls_ ABSL_GUARDED_BY(turns_mutex_);
+  bool call_is_posted_ ABSL_GUARDED_BY(turns_mutex_) = false;  // to the strand
+
+  // Touched by tasks of the strand only.
   std::unique_ptr<Controller> controller_;
   absl::flat_hash_map<CallId, ReplyFn> calls_;
   absl::flat_hash_map<StreamId, std::shared_ptr<WorkerSink>> streams_;

@@ -219,6 +219,36 @@ class Holding {
   const std::shared_ptr<absl::Notification> free_ = std::make_shared<absl::Notification>();
 };
 
+// Was: calls came in their order, and one caller's thousand kept others and workers waiting.
+TEST_F(ServerTest, OneCallersManyCallsKeepNobodyElseWaiting) {
+  absl::Mutex mutex;
+  std::vector<std::string> order;
+  absl::BlockingCounter answered(103);
+  v1::ListWorkersRequest list;
+  const auto ask = [&](const std::string& caller) {
+    core_->Call(
+        list,
+        [&, caller](const absl::StatusOr<Reply>&) {
+          {
+            absl::MutexLock lock(&mutex);
+            order.push_back(caller);
+          }
+          answered.DecrementCount();
+        },
+        caller);
+  };
+  {
+    const Holding holding(*core_);
+    for (int i = 0; i < 100; ++i) ask("many");
+    ask("few");
+    ask("few");
+    ask("one");
+  }
+  answered.Wait();
+  const std::vector<std::string> begin(order.begin(), order.begin() + 5);
+  EXPECT_EQ(begin, std::vector<std::string>({"many", "few", "one", "many", "few"}));
+}
+
 // Was: ten thousand of any length.
 TEST_F(ServerTest, AWorkerWhoseMessagesWaitForTheControllerMaySayNoMoreThanSomeMegabytes) {
   grpc::ClientContext context;

@@ -26,7 +26,7 @@ ServerUnaryReactor* StateService::CreateState(CallbackServerContext* context,
     auto placed = PlaceState(request->state().spec(), core.topology().get());
     if (!placed.ok()) return done.Finish(AtField("state.spec", placed.status()));
     core.Call(server::CreateState{.request = *request, .placed = *std::move(placed)},
-              ReplyInto(response, std::move(done)));
+              ReplyInto(response, std::move(done)), CallerOf(*context));
   };
   RunOn(backend_.core.lookups(), context, std::move(completion), create);
   return reactor;

@@ -97,7 +97,8 @@ grpc::ServerUnaryReactor* AskController(const Backend& backend,
   if (absl::Status status = backend.Authorize(*context, method, resource); !status.ok()) {
     completion.Finish(status);
   } else {
-    backend.core.Call(std::move(request), ReplyInto(response, std::move(completion)));
+    backend.core.Call(std::move(request), ReplyInto(response, std::move(completion)),
+                      CallerOf(*context));
   }
   return reactor;
 }
@@ -210,14 +211,15 @@ grpc::ServerUnaryReactor* AskDeskOfState(const Backend& backend,
   }
   v1::GetStateRequest get;
   get.set_name(name);
-  backend.core.Call(get, [=, &core = backend.core,
-                          completion = std::move(completion)](absl::StatusOr<Reply> reply) mutable {
+  auto answer_at_desk = [=, &core = backend.core,
+                         completion = std::move(completion)](absl::StatusOr<Reply> reply) mutable {
     if (!reply.ok()) return completion.Finish(AtField("state", reply.status()));
     AnswerAtDesk(core.desk(), context, response, std::move(completion),
                  [answer, state = std::get<v1::State>(*std::move(reply))](planner::Budget& budget) {
                    return answer(state, budget);
                  });
-  });
+  };
+  backend.core.Call(get, std::move(answer_at_desk), CallerOf(*context));
   return reactor;
 }
 
