@@ -1,6 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // What callers see while every planning thread is busy.
+#include <grpcpp/create_channel.h>
 #include <gtest/gtest.h>
+
+#include <deque>
+#include <memory>
+#include <string>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/notification.h"
@@ -56,6 +62,26 @@ class BusyTest : public ServerFixture {
       free_.WaitForNotification();
     }));
     begun.WaitForNotification();
+  }
+
+  absl::Status ReadPlan(const v1::GetPlanRequest& request) {
+    return Ask<v1::Plan>([&](auto* context, auto* response) {
+             const auto stream = plans_->StreamPlan(context, request);
+             while (stream->Read(response)) continue;
+             return stream->Finish();
+           })
+        .status();
+  }
+  absl::Status ReadProgram(const std::string& plan) {
+    v1::GetHostProgramRequest request;
+    request.set_plan(plan);
+    request.set_host("host-0");
+    return Ask<v1::HostProgram>([&](auto* context, auto* response) {
+             const auto stream = plans_->GetHostProgram(context, request);
+             while (stream->Read(response)) continue;
+             return stream->Finish();
+           })
+        .status();
   }
 
   absl::Notification free_;
@@ -134,29 +160,21 @@ TEST_F(BusyTest, AMoveThatIsKnownIsAnswered) {
   EXPECT_EQ(known->planning().cache(), v1::Planning::HIT);
 }
 
-// Regression: eight callers that read a plan at a chunk a minute stopped the executions of all
-// jobs, because workers fetch their programs when they prepare.
-TEST_F(BusyTest, HostProgramsDoNotWaitForReadersWhoTrickle) {
+// Eight who ask for plans once stopped the executions of all jobs, whose workers fetch their programs
+// when they prepare.
+TEST_F(BusyTest, HostProgramsDoNotWaitForOtherStreams) {
   const auto made = CreatePlan(SpecOfRows(8));
   ASSERT_TRUE(made.ok()) << made.status();
   for (int reader = 0; reader < core_options_.stream_threads; ++reader) {
-    Hold(core_->streamers(), absl::StrCat("reader ", reader));
+    Hold(core_->streamers().pool(), absl::StrCat("reader ", reader));
   }
-  v1::GetHostProgramRequest request;
-  request.set_plan(made->plan().name());
-  request.set_host("host-0");
-  const auto program = Ask<v1::HostProgram>([&](auto* context, auto* response) {
-    auto stream = plans_->GetHostProgram(context, request);
-    while (stream->Read(response)) continue;
-    return stream->Finish();
-  });
-  EXPECT_TRUE(program.ok()) << program.status();
+  const absl::Status status = ReadProgram(made->plan().name());
+  EXPECT_TRUE(status.ok()) << status;
 }
 
-// For plans and for programs; three readers that have stopped leave threads too. Regression: one of
-// them held up every host's program, two of them every plan.
-TEST_F(BusyTest, AReaderHasAQuarterOfTheThreadsOfStreams) {
-  for (ThreadPool* pool : {&core_->streamers(), &core_->programs()}) {
+// Of plans and of programs; three who ask for long ones leave threads too.
+TEST_F(BusyTest, ACallerHasAQuarterOfTheThreadsOfStreams) {
+  for (ThreadPool* pool : {&core_->streamers().pool(), &core_->programs().pool()}) {
     for (const char* reader : {"a", "b", "c"}) {
       for (int i = 0; i < core_options_.stream_threads / 4; ++i) Hold(*pool, reader);
     }
@@ -165,6 +183,62 @@ TEST_F(BusyTest, AReaderHasAQuarterOfTheThreadsOfStreams) {
     ASSERT_TRUE(pool->Post({.caller = "d"}, [answered] { answered->Notify(); }));
     EXPECT_TRUE(answered->WaitForNotificationWithTimeout(absl::Seconds(20)));
   }
+}
+
+// Was: two held all threads that their caller may have, and four callers' two everybody's.
+TEST_F(BusyTest, WhoDoesNotReadHoldsNoThreadOfStreams) {
+  v1::PlanSpec spec = SpecOfRows(8);
+  for (int i = 0; i < 6'000; ++i) {  // more than a connection takes unread
+    v1::ArraySpec& array = *spec.add_arrays();
+    array = spec.arrays(0);
+    array.set_name(absl::StrCat("array ", i));
+  }
+  const auto made = CreatePlan(spec);
+  ASSERT_TRUE(made.ok()) << made.status();
+  v1::GetPlanRequest get;
+  get.set_name(made->plan().name());
+  get.set_view(v1::FULL);
+  // Within the process a reader takes what is written, whether he reads or not; so does one who may
+  // be sent much ahead.
+  grpc::ChannelArguments direct;
+  direct.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
+  direct.SetInt(GRPC_ARG_HTTP2_BDP_PROBE, 0);
+  plans_ = v1::PlanService::NewStub(grpc::CreateCustomChannel(
+      absl::StrCat("127.0.0.1:", server_->port()), grpc::InsecureChannelCredentials(), direct));
+  std::deque<grpc::ClientContext> contexts;
+  std::vector<std::unique_ptr<grpc::ClientReader<v1::Plan>>> unread;
+  for (int i = 0; i < core_options_.stream_threads / 4; ++i) {
+    unread.push_back(plans_->StreamPlan(&contexts.emplace_back(), get));
+    unread.back()->WaitForInitialMetadata();  // it is being written
+  }
+  const absl::Status status = ReadPlan(get);
+  EXPECT_TRUE(status.ok()) << status;
+  for (grpc::ClientContext& context : contexts) context.TryCancel();
+  for (const auto& reader : unread) reader->Finish();
+}
+
+// They wait for those of their caller, and leave when he does.
+TEST_F(BusyTest, StreamsThatWaitForOthersOfTheirCallerEndWithTheirCall) {
+  const auto made = CreatePlan(SpecOfRows(8));
+  ASSERT_TRUE(made.ok()) << made.status();
+  v1::GetPlanRequest get;
+  get.set_name(made->plan().name());
+  get.set_view(v1::FULL);
+  std::deque<grpc::ClientContext> contexts;
+  std::vector<std::unique_ptr<grpc::ClientReader<v1::Plan>>> unread;
+  for (size_t i = 0; i < StreamThreads::kOfCallerMax; ++i) {
+    unread.push_back(plans_->StreamPlan(&contexts.emplace_back(), get));
+    unread.back()->WaitForInitialMetadata();
+  }
+  grpc::ClientContext waiting;
+  const auto waits = plans_->StreamPlan(&waiting, get);
+  waiting.TryCancel();
+  EXPECT_EQ(waits->Finish().error_code(), grpc::StatusCode::CANCELLED);
+  contexts.front().TryCancel();
+  EXPECT_EQ(unread.front()->Finish().error_code(), grpc::StatusCode::CANCELLED);
+  EXPECT_TRUE(Eventually([&] { return ReadPlan(get).ok(); }));
+  for (grpc::ClientContext& context : contexts) context.TryCancel();
+  for (size_t i = 1; i < unread.size(); ++i) unread[i]->Finish();
 }
 
 TEST_F(BusyTest, QuestionsOfCallersWhoHaveGoneAreNotPlanned) {

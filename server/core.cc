@@ -59,22 +59,12 @@ constexpr FairQueue::Limits kCallsWait{.waiting_max = std::numeric_limits<size_t
 constexpr int kLongLookupThreads = 2;
 // Threads for work that may take long yield to those that answer calls.
 constexpr int kPatientNice = 10;
-// A caller may run on one in this many of the threads that fill streams, because such threads wait
-// for their readers.
-constexpr int kStreamsShare = 4;
 constexpr absl::Duration kReconfigurePatience = absl::Seconds(1);
 constexpr absl::Duration kDrainLook = absl::Milliseconds(10);
 // How long one question may hold up others: while eight callers ask the worst questions one after
 // another, a ninth waits for eight of these.
 constexpr absl::Duration kLookupQuantum = absl::Milliseconds(100);
 constexpr absl::Duration kPlanningQuantum = absl::Milliseconds(150);
-
-ThreadPool::Options StreamThreads(const Core::Options& options) {
-  return {.threads = options.stream_threads,
-          .waiting_max = options.waiting_max,
-          .fair = true,
-          .running_max_of_caller = std::max(1, options.stream_threads / kStreamsShare)};
-}
 
 }  // namespace
 
@@ -105,8 +95,8 @@ Core::Core(Options options, CoreObserver& observer)
                      .waiting_max = options_.waiting_max,
                      .nice = kPatientNice,
                      .fair = true}),
-      streamers_(StreamThreads(options_)),
-      programs_(StreamThreads(options_)),
+      streamers_(options_.stream_threads, options_.waiting_max),
+      programs_(options_.stream_threads, options_.waiting_max),
       desk_(plans_, {lookups_, long_lookups_, kLookupQuantum},
             {quick_planners_, planners_, kPlanningQuantum}, options_.planning),
       precomputer_(plans_, planners_, desk_) {}

@@ -22,6 +22,7 @@
 #include "server/planning/fair_queue.h"
 #include "server/planning/plan_desk.h"
 #include "server/planning/precompute.h"
+#include "server/planning/stream_threads.h"
 #include "server/planning/thread_pool.h"
 
 namespace remesh::server {
@@ -72,7 +73,7 @@ class Core {
     PlanStore::Options plan_store;  // an empty path: plans are kept in memory only
     int planner_threads = 2;        // for large plans; small ones and executions have other threads
     PlanningLimits planning;
-    int stream_threads = 8;      // for GetHostProgram, and as many again for other streams
+    int stream_threads = 8;      // that make what GetHostProgram sends; as many for other streams
     size_t waiting_max = 10000;  // questions that may wait for a thread
   };
 
@@ -112,11 +113,11 @@ class Core {
   // For calls that look into the plan cache and its disk but plan nothing, so that they do not wait
   // for calls that plan.
   ThreadPool& lookups() { return lookups_; }
-  // For streams, each of which is as slow as its reader.
-  ThreadPool& streamers() { return streamers_; }
-  // For GetHostProgram, which workers wait for in the middle of a move, so that readers of other
-  // streams do not hold them up. Not fair, because many workers may share an address.
-  ThreadPool& programs() { return programs_; }
+  // For streams.
+  StreamThreads& streamers() { return streamers_; }
+  // For GetHostProgram, which workers wait for in the middle of a move: those who ask for other
+  // streams do not hold them up.
+  StreamThreads& programs() { return programs_; }
 
   // See JournalBackups::Take(). Blocks.
   absl::StatusOr<JournalBackup> BackUpJournal(absl::FunctionRef<bool()> wanted) {
@@ -190,8 +191,8 @@ class Core {
   ThreadPool planners_;
   ThreadPool lookups_;
   ThreadPool long_lookups_;
-  ThreadPool streamers_;
-  ThreadPool programs_;
+  StreamThreads streamers_;
+  StreamThreads programs_;
   PlanDesk desk_;
   Precomputer precomputer_;
   Strand strand_;

@@ -124,12 +124,12 @@ void AddPlanning(ServerOptions& o, Settings& settings) {
   settings.AddDuration("planning_timeout", &o.planning_timeout,
                        "Planning that takes longer is given up.", kLeast);
   settings.AddBytes("planning_memory_limit", &o.planning_memory_limit,
-                    "Planning that needs more memory is given up.");
-  settings.AddInt("stream_threads", &o.stream_threads,
-                  "Number of threads that expand plans into host programs; as many again send "
-                  "other long answers. These threads wait for their readers, so one caller may use "
-                  "at most a quarter of each group.",
-                  1, 1024);
+                    "A plan that takes more memory while it is made is given up.");
+  settings.AddInt(
+      "stream_threads", &o.stream_threads,
+      "Threads that expand plans into host programs, and as many again that make other long "
+      "answers. They wait for no reader; one caller has a quarter of either at most.",
+      1, 1024);
 }
 
 void AddTopology(ServerOptions& o, Settings& settings) {

@@ -17,8 +17,9 @@ int64_t StagedAt(const Work& work, const Schedule& schedule, int32_t turn) {
   return work.staged->AddressOf(parts.PartIn(turn));
 }
 
-void Expansion::ForEachTransfer(absl::FunctionRef<bool(const Transfer&)> visit) const {
-  ForEachPart([&](int32_t window, const Work& work, Interval range) {
+void Expansion::ForEachTransfer(absl::FunctionRef<bool(const Transfer&)> visit,
+                                int32_t first_window) const {
+  const auto visit_boxes = [&](int32_t window, const Work& work, Interval range) {
     bool wanted = true;
     geometry_.ForEachBox(*work.tape, range.lo, range.hi, schedule_.slack_bits,
                          [&](int32_t array, const Box& box) {
@@ -32,7 +33,8 @@ void Expansion::ForEachTransfer(absl::FunctionRef<bool(const Transfer&)> visit) 
                                            .tape = work.segment.tape});
                          });
     return wanted;
-  });
+  };
+  ForEachPart(visit_boxes, first_window);
 }
 
 }  // namespace remesh::planner

@@ -47,11 +47,11 @@ class Expansion {
   // Adds a move. REQUIRES: in the plan's order, round by round.
   void Add(int32_t round, const Work& work) { work_of_round_[round].push_back(work); }
 
-  // Calls visit(window, work, range of its tape) for every part that is not empty, in rising
-  // windows, until it returns false.
+  // Calls visit(window, work, range of its tape) for every part that holds something, in rising
+  // windows from `first_window` on, until it returns false.
   template <typename Visit>
-  void ForEachPart(const Visit& visit) const {
-    for (int32_t window = 0; window < windows_; ++window) {
+  void ForEachPart(const Visit& visit, int32_t first_window = 0) const {
+    for (int32_t window = first_window; window < windows_; ++window) {
       const int32_t cycle = window / schedule_.rounds;
       for (const Work& work : work_of_round_[window % schedule_.rounds]) {
         const int32_t turn = cycle - work.hop;
@@ -62,9 +62,10 @@ class Expansion {
     }
   }
 
-  // Visits every box of every part as a transfer. Once `visit` has returned false it may still be
-  // called for the rest of the part, but for no further part.
-  void ForEachTransfer(absl::FunctionRef<bool(const Transfer&)> visit) const;
+  // Every box of every part as a transfer. Once `visit` has returned false it may be called for
+  // the rest of the part, but for no further one.
+  void ForEachTransfer(absl::FunctionRef<bool(const Transfer&)> visit,
+                       int32_t first_window = 0) const;
 
  private:
   const AtomGeometry& geometry_;

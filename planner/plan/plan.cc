@@ -68,11 +68,16 @@ int64_t Plan::memory_bytes() const { return rep_->bytes(); }
 bool operator==(const Plan& a, const Plan& b) { return *a.rep_ == *b.rep_; }
 
 void Plan::ForEachTransfer(absl::FunctionRef<void(const Transfer&)> visit) const {
-  const WholePlan whole(*rep_, [](const PackedMove&) { return true; });
-  whole.expansion().ForEachTransfer([&](const Transfer& transfer) {
+  ForEachTransferFrom(0, [&](const Transfer& transfer) {
     visit(transfer);
     return true;
   });
+}
+
+void Plan::ForEachTransferFrom(int32_t first_window,
+                               absl::FunctionRef<bool(const Transfer&)> visit) const {
+  const WholePlan whole(*rep_, [](const PackedMove&) { return true; });
+  whole.expansion().ForEachTransfer(visit, first_window);
 }
 
 void Plan::ForEachFlow(absl::FunctionRef<void(const Flow&)> visit) const {

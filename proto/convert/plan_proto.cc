@@ -184,8 +184,19 @@ absl::Status BindRefusal(const absl::Status& status, const Binding& binding) {
 
 void ForEachTransferProto(const Plan& plan, const CanonicalRequest& request, const Binding& binding,
                           absl::FunctionRef<void(const v1::Transfer&)> visit) {
+  ForEachTransferProtoFrom(0, plan, request, binding, [&](const v1::Transfer& transfer) {
+    visit(transfer);
+    return true;
+  });
+}
+
+void ForEachTransferProtoFrom(int32_t first_window, const Plan& plan,
+                              const CanonicalRequest& request, const Binding& binding,
+                              absl::FunctionRef<bool(const v1::Transfer&)> visit) {
   v1::Transfer message;
-  plan.ForEachTransfer([&](const planner::Transfer& transfer) {
+  bool wanted = true;
+  plan.ForEachTransferFrom(first_window, [&](const planner::Transfer& transfer) {
+    if (!wanted) return false;
     message.set_window(transfer.window);
     message.set_array(binding.array_names[transfer.array]);
     SetBox(transfer.box, *message.mutable_box());
@@ -193,7 +204,8 @@ void ForEachTransferProto(const Plan& plan, const CanonicalRequest& request, con
     message.set_to_device(binding.device_ids[transfer.to_device]);
     message.set_bytes(BytesOf(transfer.box, request.request.arrays[transfer.array].element_type));
     message.set_relay(transfer.relay());
-    visit(message);
+    wanted = visit(message);
+    return wanted;
   });
 }
 

@@ -39,6 +39,11 @@ absl::Status BindRefusal(const absl::Status& status, const planner::Binding& bin
 void ForEachTransferProto(const planner::Plan& plan, const planner::CanonicalRequest& request,
                           const planner::Binding& binding,
                           absl::FunctionRef<void(const v1::Transfer&)> visit);
+// The same from a window on, until `visit` returns false.
+void ForEachTransferProtoFrom(int32_t first_window, const planner::Plan& plan,
+                              const planner::CanonicalRequest& request,
+                              const planner::Binding& binding,
+                              absl::FunctionRef<bool(const v1::Transfer&)> visit);
 
 // Visits one host's program in chunks, as WriteProgram() makes them (program_proto.h). NOT_FOUND
 // (HOST_NOT_IN_PLAN) for an unknown host.

@@ -6,13 +6,14 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
 #include "base/status_macros.h"
-#include "server/grpc/chunk_stream.h"
 #include "server/grpc/fill_stream.h"
 #include "service/log.h"
 #include "service/sha256.h"
@@ -44,24 +45,45 @@ absl::StatusOr<std::string> ReadPart(const JournalBackup& backup, int64_t at) {
                    {.reason = "BACKUP_IO", .metadata = {{"error", why}}});
 }
 
-absl::Status StreamBackup(Core& core, ChunkWriter<BackupPart>& writer) {
-  ASSIGN_OR_RETURN(const JournalBackup backup, core.BackUpJournal([&] { return !writer.gone(); }));
-  service::Sha256 sha256;
-  bool wanted = writer.Write(HeaderOf(backup));
-  for (int64_t at = 0; wanted && at < backup.bytes; at += kBackupPartBytes) {
-    ASSIGN_OR_RETURN(std::string bytes, ReadPart(backup, at));
-    sha256.Add(bytes);
-    BackupPart part;
-    part.set_data(std::move(bytes));
-    wanted = writer.Write(std::move(part));
+// Takes a backup, which lives as long as this, and sends it.
+class BackupPieces {
+ public:
+  BackupPieces(Core& core, const grpc::CallbackServerContext& context)
+      : core_(core), context_(context) {}
+
+  absl::Status Emit(ChunkStream<BackupPart>::Emit emit) {
+    if (!backup_) {
+      ASSIGN_OR_RETURN(backup_, core_.BackUpJournal([this] { return !HasGone(context_); }));
+      if (!emit(HeaderOf(*backup_))) return absl::OkStatus();
+    }
+    while (at_ < backup_->bytes) {
+      ASSIGN_OR_RETURN(std::string bytes, ReadPart(*backup_, at_));
+      at_ += static_cast<int64_t>(bytes.size());
+      sha256_.Add(bytes);
+      BackupPart part;
+      part.set_data(std::move(bytes));
+      if (!emit(std::move(part))) return absl::OkStatus();
+    }
+    if (!std::exchange(ended_, true)) EmitTrailer(emit);
+    return absl::OkStatus();
   }
-  BackupPart end;
-  end.mutable_trailer()->set_sha256(sha256.Hex());
-  if (!wanted || !writer.Write(std::move(end))) return absl::CancelledError("the caller has gone");
-  service::LogInfo("the journal was backed up",
-                   {{"sequence", backup.head.sequence}, {"bytes", backup.bytes}});
-  return absl::OkStatus();
-}
+
+ private:
+  void EmitTrailer(ChunkStream<BackupPart>::Emit emit) {
+    BackupPart end;
+    end.mutable_trailer()->set_sha256(sha256_.Hex());
+    emit(std::move(end));
+    service::LogInfo("the journal was backed up",
+                     {{"sequence", backup_->head.sequence}, {"bytes", backup_->bytes}});
+  }
+
+  Core& core_;
+  const grpc::CallbackServerContext& context_;
+  std::optional<JournalBackup> backup_;
+  service::Sha256 sha256_;
+  int64_t at_ = 0;  // bytes that were sent
+  bool ended_ = false;
+};
 
 }  // namespace
 
@@ -74,9 +96,12 @@ grpc::ServerUnaryReactor* AdminService::GetServer(grpc::CallbackServerContext* c
 
 grpc::ServerWriteReactor<BackupPart>* AdminService::BackUpJournal(
     grpc::CallbackServerContext* context, const v1::BackUpJournalRequest*) {
-  return FillStream<BackupPart>(
-      backend_, backend_.core.streamers(), context, "BackUpJournal", service::Resource{},
-      [this](ChunkWriter<BackupPart>& writer) { return StreamBackup(backend_.core, writer); });
+  auto pieces = std::make_unique<BackupPieces>(backend_.core, *context);
+  return FillStream<BackupPart>(backend_, backend_.core.streamers(), context, "BackUpJournal",
+                                service::Resource{},
+                                [pieces = std::move(pieces)](ChunkStream<BackupPart>::Emit emit) {
+                                  return pieces->Emit(emit);
+                                });
 }
 
 }  // namespace remesh::server

@@ -4,93 +4,186 @@
 #include <grpcpp/server_context.h>
 #include <grpcpp/support/server_callback.h>
 
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
 #include <utility>
 
+#include "absl/functional/any_invocable.h"
+#include "absl/functional/function_ref.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
-#include "server/core.h"
+#include "server/planning/stream_threads.h"
 #include "service/error_info.h"
 
 namespace remesh::server {
 
-// A stream that one thread fills at the reader's pace. Only that thread may call Write() and End().
-// End() must be called last and once; it deletes the object.
+// A stream whose pieces are made on threads that never wait for its reader: while one piece is being
+// written another is made, and then the thread is given back until the write is done. So readers
+// that do not read hold memory, two pieces each, but no thread. A write that takes a minute ends the
+// stream. Lives until gRPC says OnDone.
 template <typename T>
 class ChunkStream : public grpc::ServerWriteReactor<T> {
  public:
-  explicit ChunkStream(grpc::CallbackServerContext* context) : context_(context) {}
+  // Hands the pieces that come next to emit(piece) until that says no: then it is called again
+  // later, on some thread, to go on after that piece. What it returns is how the stream ends, once
+  // emit() has not said no. Not called again when nobody reads any more.
+  using Emit = absl::FunctionRef<bool(T piece)>;
+  using Fill = absl::AnyInvocable<absl::Status(Emit emit)>;
 
-  // Waits for the previous write. False when no one reads any more.
-  bool Write(T chunk) {
-    {
-      absl::MutexLock lock(&mutex_);
-      if (!AwaitIdle(absl::Minutes(1))) context_->TryCancel();
-      if (broken_ || writing_) return false;
-      writing_ = true;
-    }
-    chunk_ = std::move(chunk);
-    this->StartWrite(&chunk_);
-    return true;
-  }
-
-  // Whether no one reads any more.
-  bool gone() {
-    absl::MutexLock lock(&mutex_);
-    return broken_;
-  }
-
-  void End(const absl::Status& status) {
-    {
-      absl::MutexLock lock(&mutex_);
-      if (!AwaitIdle(absl::Minutes(1))) context_->TryCancel();
-      AwaitIdle(absl::InfiniteDuration());
-    }
-    this->Finish(service::StatusToGrpc(status));
+  static ChunkStream* Start(StreamThreads& threads, grpc::CallbackServerContext* context,
+                            std::string caller, Fill fill) {
+    std::shared_ptr<ChunkStream> stream(
+        new ChunkStream(threads, context, std::move(caller), std::move(fill)));
+    stream->self_ = stream;
+    const bool entered = threads.Enter(stream->caller_, [stream] { return stream->Begin(); });
+    if (!entered) stream->EndFill(NotTaken(threads.pool()));
+    return stream.get();
   }
 
   void OnWriteDone(bool ok) override {
-    absl::MutexLock lock(&mutex_);
+    absl::ReleasableMutexLock lock(&mutex_);
     writing_ = false;
-    broken_ = broken_ || !ok;
+    if (!ok) Break();
+    Proceed(lock);
   }
 
   void OnCancel() override {
+    absl::ReleasableMutexLock lock(&mutex_);
+    Break();
+    Proceed(lock);
+  }
+
+  void OnDone() override {
+    const std::shared_ptr<ChunkStream> self = std::move(self_);  // may be the last owner
+    bool begun;
+    {
+      absl::MutexLock lock(&mutex_);
+      begun = begun_;
+    }
+    if (begun) threads_.Leave(caller_);
+  }
+
+ private:
+  // Then others have their turn.
+  static constexpr int kPiecesInTurn = 16;
+  static constexpr absl::Duration kLookAfter = absl::Seconds(30);
+
+  // Ends the fill even when the pool drops it.
+  struct Turn {
+    ~Turn() {
+      if (stream != nullptr) stream->EndFill(ShuttingDown());
+    }
+    std::shared_ptr<ChunkStream> stream;
+  };
+
+  ChunkStream(StreamThreads& threads, grpc::CallbackServerContext* context, std::string caller,
+              Fill fill)
+      : threads_(threads), context_(context), caller_(std::move(caller)), fill_(std::move(fill)) {}
+
+  bool Begin() {
+    absl::ReleasableMutexLock lock(&mutex_);
+    if (end_) return false;
+    begun_ = true;
+    Proceed(lock);
+    return true;
+  }
+
+  void PostFill() {
+    const auto turn = std::make_shared<Turn>(self_);
+    const bool posted = threads_.pool().Post(
+        {.caller = caller_}, [turn] { std::exchange(turn->stream, nullptr)->FillSome(); });
+    if (!posted) std::exchange(turn->stream, nullptr)->EndFill(NotTaken(threads_.pool()));
+  }
+
+  void FillSome() {
+    int made = 0;
+    bool stopped = false;
+    const absl::Status end = fill_([&](T piece) {
+      stopped = !Take(std::move(piece)) || ++made == kPiecesInTurn;
+      return !stopped;
+    });
+    EndFill(stopped ? std::nullopt : std::optional(end));
+  }
+
+  // False: the piece waits for the one before, or nobody reads any more.
+  bool Take(T piece) {
+    absl::ReleasableMutexLock lock(&mutex_);
+    if (end_) return false;
+    next_ = std::move(piece);
+    if (writing_) return false;
+    Proceed(lock);
+    return true;
+  }
+
+  void EndFill(std::optional<absl::Status> end) {
+    absl::ReleasableMutexLock lock(&mutex_);
+    filling_ = false;
+    if (!end_) end_ = std::move(end);
+    if (writing_) WatchWrite();
+    Proceed(lock);
+  }
+
+  void Break() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    next_.reset();
+    if (!end_) end_ = absl::CancelledError("the caller hung up");
+  }
+
+  // Ends the stream if a write is still under way at two looks after this one: at one it may be so
+  // because this process itself stood still.
+  void WatchWrite() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    if (std::exchange(watched_, true)) return;
+    if (std::exchange(looked_at_, writes_) != writes_) looks_ = 0;
+    threads_.After(kLookAfter, [weak = std::weak_ptr(self_)] {
+      if (const std::shared_ptr<ChunkStream> stream = weak.lock()) stream->LookAtWrite();
+    });
+  }
+
+  void LookAtWrite() {
     absl::MutexLock lock(&mutex_);
-    broken_ = true;
+    watched_ = false;
+    if (!writing_) return;  // the context may be gone
+    if (looked_at_ != writes_ || ++looks_ < 2) return WatchWrite();
+    context_->TryCancel();
   }
 
-  void OnDone() override { delete this; }
-
- private:
-  bool AwaitIdle(absl::Duration timeout) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
-    auto idle = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return !writing_; };
-    return mutex_.AwaitWithTimeout(absl::Condition(&idle), timeout);
+  // Starts what may begin now; without the lock, for gRPC may call back at once.
+  void Proceed(absl::ReleasableMutexLock& lock) ABSL_NO_THREAD_SAFETY_ANALYSIS {
+    const bool write = !writing_ && next_.has_value();
+    if (write) {
+      writing_ = true;
+      ++writes_;
+      current_ = *std::exchange(next_, std::nullopt);
+    }
+    const bool fill = begun_ && !filling_ && !end_ && !next_;
+    filling_ = filling_ || fill;
+    const bool finish = !writing_ && !filling_ && end_ && !finished_;
+    finished_ = finished_ || finish;
+    const grpc::Status end = finish ? service::StatusToGrpc(*end_) : grpc::Status::OK;
+    lock.Release();
+    if (write) this->StartWrite(&current_);
+    if (fill) PostFill();
+    if (finish) this->Finish(end);
   }
 
+  StreamThreads& threads_;
   grpc::CallbackServerContext* const context_;
-  T chunk_;  // belongs to the write under way
+  const std::string caller_;
+  Fill fill_;  // of the thread that fills
+  std::shared_ptr<ChunkStream> self_;
+  T current_;  // belongs to the write under way
   absl::Mutex mutex_;
+  std::optional<T> next_ ABSL_GUARDED_BY(mutex_);  // waits for the write under way
+  std::optional<absl::Status> end_ ABSL_GUARDED_BY(mutex_);
+  bool begun_ ABSL_GUARDED_BY(mutex_) = false;
+  bool filling_ ABSL_GUARDED_BY(mutex_) = false;
   bool writing_ ABSL_GUARDED_BY(mutex_) = false;
-  bool broken_ ABSL_GUARDED_BY(mutex_) = false;
-};
-
-// The filling thread's handle to a stream; ends the stream with UNAVAILABLE when dropped.
-template <typename T>
-class ChunkWriter {
- public:
-  explicit ChunkWriter(ChunkStream<T>* stream) : stream_(stream) {}
-  ChunkWriter(ChunkWriter&& other) noexcept : stream_(std::exchange(other.stream_, nullptr)) {}
-  ChunkWriter& operator=(ChunkWriter&&) = delete;
-  ~ChunkWriter() {
-    if (stream_ != nullptr) End(ShuttingDown());
-  }
-
-  bool Write(T chunk) { return stream_->Write(std::move(chunk)); }
-  bool gone() { return stream_->gone(); }
-  void End(const absl::Status& status) { std::exchange(stream_, nullptr)->End(status); }
-
- private:
-  ChunkStream<T>* stream_;
+  bool watched_ ABSL_GUARDED_BY(mutex_) = false;
+  bool finished_ ABSL_GUARDED_BY(mutex_) = false;
+  int64_t writes_ ABSL_GUARDED_BY(mutex_) = 0;
+  int64_t looked_at_ ABSL_GUARDED_BY(mutex_) = 0;  // the write that is watched
+  int looks_ ABSL_GUARDED_BY(mutex_) = 0;          // at it
 };
 
 }  // namespace remesh::server

@@ -3,33 +3,46 @@
 
 #include <grpcpp/support/server_callback.h>
 
-#include <memory>
+#include <algorithm>
+#include <optional>
+#include <string>
 #include <utility>
 
+#include "base/status_macros.h"
 #include "server/grpc/chunk_stream.h"
 #include "server/grpc/refused_stream.h"
 #include "server/grpc/unary.h"
 
 namespace remesh::server {
 
-// Returns a stream that `fill(writer)` fills on a thread of the pool, in the caller's turn. `fill`
-// returns the status that the stream ends with.
+// A stream that `fill(emit)` makes on those threads in the caller's turn: see ChunkStream::Fill.
 template <typename Chunk, typename Fill>
-grpc::ServerWriteReactor<Chunk>* FillStream(const Backend& backend, ThreadPool& pool,
+grpc::ServerWriteReactor<Chunk>* FillStream(const Backend& backend, StreamThreads& threads,
                                             grpc::CallbackServerContext* context,
                                             const char* method, const service::Resource& resource,
                                             Fill fill) {
   const absl::Status status = backend.Authorize(*context, method, resource);
   if (!status.ok()) return new RefusedStream<Chunk>(status);
-  auto* stream = new ChunkStream<Chunk>(context);
-  auto writer = std::make_shared<ChunkWriter<Chunk>>(stream);
-  const Turn turn{.caller = CallerOf(*context)};
-  const bool taken = pool.Post(turn, [fill = std::move(fill), writer]() mutable {
-    const absl::Status end = fill(*writer);
-    writer->End(end);
-  });
-  if (!taken) writer->End(NotTaken(pool));
-  return stream;
+  return ChunkStream<Chunk>::Start(threads, context, CallerOf(*context), std::move(fill));
+}
+
+// A ChunkStream::Fill of the bytes that `make()`, an absl::StatusOr<std::string>, has made once:
+// wrap(part) is a piece.
+template <typename Chunk, typename Make, typename Wrap>
+auto FillWithText(Make make, Wrap wrap) {
+  constexpr size_t kPartBytes = size_t{1} << 20;
+  return [make = std::move(make), wrap = std::move(wrap), text = std::optional<std::string>(),
+          at = size_t{0}](typename ChunkStream<Chunk>::Emit emit) mutable -> absl::Status {
+    if (!text) {
+      ASSIGN_OR_RETURN(text, make());
+    }
+    for (bool wanted = true; wanted && at < text->size();) {
+      std::string part = text->substr(at, kPartBytes);
+      at += part.size();
+      wanted = emit(wrap(std::move(part)));
+    }
+    return absl::OkStatus();
+  };
 }
 
 }  // namespace remesh::server

@@ -13,13 +13,13 @@
 #include "server/cache/plan_list.h"
 #include "server/controller/digest.h"
 #include "server/controller/pagination.h"
-#include "server/grpc/chunk_stream.h"
 #include "server/grpc/fill_stream.h"
 #include "server/grpc/plan_watch.h"
 #include "server/grpc/refused_stream.h"
 #include "server/planning/create_plan.h"
 #include "server/planning/join_spec.h"
 #include "server/planning/plan_export.h"
+#include "server/planning/plan_pieces.h"
 #include "server/planning/render_plan.h"
 
 namespace remesh::server {
@@ -30,44 +30,16 @@ using planner::Explain;
 namespace {
 
 constexpr size_t kFullBytesMax = 4 << 20;
-constexpr size_t kChunkBytes = 1 << 20;
-
-// Calls emit(chunk) for transfers in chunks of about kChunkBytes until it returns false.
-template <typename Emit>
-void ForEachTransferChunk(const BoundPlan& plan, Emit emit) {
-  v1::Plan chunk;
-  size_t bytes = 0;
-  bool wanted = true;
-  proto::ForEachTransferProto(plan.cached->plan, plan.cached->request, plan.binding,
-                              [&](const v1::Transfer& transfer) {
-                                if (!wanted) return;
-                                *chunk.add_transfers() = transfer;
-                                bytes += transfer.ByteSizeLong() + 4;
-                                if (bytes < kChunkBytes) return;
-                                wanted = emit(std::exchange(chunk, {}));
-                                bytes = 0;
-                              });
-  if (wanted && !chunk.transfers().empty()) emit(std::move(chunk));
-}
-
-absl::Status CheckView(v1::PlanView view, bool list) {
-  if (v1::PlanView_IsValid(view) && !(list && view == v1::FULL)) return absl::OkStatus();
-  return InvalidField("view", absl::StrCat(view),
-                      list ? "must be BASIC or SUMMARY" : "must be BASIC, SUMMARY or FULL");
-}
 
 absl::StatusOr<v1::Plan> GetPlan(PlanCache& cache, const v1::GetPlanRequest& request) {
-  RETURN_IF_ERROR(CheckView(request.view(), /*list=*/false));
-  ASSIGN_OR_RETURN(const ListedPlan listed, cache.Find(request.name()));
-  v1::Plan plan = ToProto(listed, request.view());
-  if (request.view() != v1::FULL) return plan;
-  size_t bytes = plan.ByteSizeLong();
-  ForEachTransferChunk(*listed.plan, [&](v1::Plan chunk) {
-    bytes += chunk.ByteSizeLong();
-    plan.MergeFrom(chunk);
+  v1::Plan plan;
+  size_t bytes = 0;
+  RETURN_IF_ERROR(PlanPieces(cache, request).Emit([&](const v1::Plan& piece) {
+    bytes += piece.ByteSizeLong();
+    plan.MergeFrom(piece);
     return bytes <= kFullBytesMax;
-  });
-  if (bytes <= kFullBytesMax) return plan;
+  }));
+  if (bytes <= kFullBytesMax || request.view() != v1::FULL) return plan;
   const std::string most = absl::StrCat(kFullBytesMax);
   return MakeError(
       absl::StatusCode::kFailedPrecondition,
@@ -75,15 +47,23 @@ absl::StatusOr<v1::Plan> GetPlan(PlanCache& cache, const v1::GetPlanRequest& req
       {.reason = "PLAN_TOO_LARGE", .metadata = {{"plan", request.name()}, {"max_bytes", most}}});
 }
 
-absl::Status StreamPlan(PlanCache& cache, const v1::GetPlanRequest& request,
-                        ChunkWriter<v1::Plan>& writer) {
-  RETURN_IF_ERROR(CheckView(request.view(), /*list=*/false));
-  ASSIGN_OR_RETURN(const ListedPlan listed, cache.Find(request.name()));
-  if (!writer.Write(ToProto(listed, request.view())) || request.view() != v1::FULL)
-    return absl::OkStatus();
-  ForEachTransferChunk(*listed.plan,
-                       [&](v1::Plan chunk) { return writer.Write(std::move(chunk)); });
-  return absl::OkStatus();
+// A ChunkStream::Fill of the program of a host.
+auto FillWithProgram(PlanCache& cache, const v1::GetHostProgramRequest& request) {
+  return [&cache, request, plan = BoundPlanPtr(),
+          emitted = int64_t{0}](ChunkStream<v1::HostProgram>::Emit emit) mutable -> absl::Status {
+    if (plan == nullptr) {
+      ASSIGN_OR_RETURN(const ListedPlan listed, cache.Find(request.plan()));
+      plan = listed.plan;
+    }
+    // Made anew for each turn: most have one piece, and what waits for its reader is small so.
+    int64_t made = 0;
+    return proto::ForEachProgramMessage(plan->cached->plan, plan->cached->request, plan->binding,
+                                        request.host(), [&](const v1::HostProgram& piece) {
+                                          if (made++ < emitted) return true;
+                                          ++emitted;
+                                          return emit(piece);
+                                        });
+  };
 }
 
 // Tokens carry the last plan's time and name.
@@ -132,17 +112,6 @@ absl::StatusOr<v1::FlushPlansResponse> FlushPlans(PlanCache& cache,
   return cache.Flush(memory, disk);
 }
 
-absl::Status StreamExport(PlanCache& cache, const v1::ExportPlanRequest& request,
-                          ChunkWriter<v1::ExportPlanResponse>& writer) {
-  ASSIGN_OR_RETURN(const std::string file, server::ExportPlan(cache, request.name()));
-  for (size_t at = 0; at < file.size(); at += kChunkBytes) {
-    v1::ExportPlanResponse chunk;
-    chunk.set_data(file.substr(at, kChunkBytes));
-    if (!writer.Write(std::move(chunk))) break;
-  }
-  return absl::OkStatus();
-}
-
 absl::StatusOr<v1::PrecomputePlansResponse> PrecomputePlans(
     Core& core, const v1::PrecomputePlansRequest& request, const v1::StateSpec* state,
     Budget& budget) {
@@ -173,16 +142,10 @@ absl::StatusOr<v1::ExplainPlanResponse> ExplainPlan(PlanCache& cache,
   return response;
 }
 
-absl::Status StreamRendered(PlanCache& cache, const v1::RenderPlanRequest& request, Budget budget,
-                            ChunkWriter<v1::RenderPlanResponse>& writer) {
+absl::StatusOr<std::string> Rendered(PlanCache& cache, const v1::RenderPlanRequest& request,
+                                     Budget budget) {
   ASSIGN_OR_RETURN(const ListedPlan listed, cache.Find(request.name()));
-  ASSIGN_OR_RETURN(const std::string text, RenderPlan(*listed.plan, request, budget));
-  for (size_t at = 0; at < text.size(); at += kChunkBytes) {
-    v1::RenderPlanResponse chunk;
-    chunk.set_text(text.substr(at, kChunkBytes));
-    if (!writer.Write(std::move(chunk))) break;
-  }
-  return absl::OkStatus();
+  return RenderPlan(*listed.plan, request, budget);
 }
 
 absl::StatusOr<v1::Plan> SetPinned(PlanCache& cache, const std::string& name, bool pinned) {
@@ -269,10 +232,10 @@ ServerUnaryReactor* PlanService::GetPlan(CallbackServerContext* context,
 
 grpc::ServerWriteReactor<v1::Plan>* PlanService::StreamPlan(CallbackServerContext* context,
                                                             const v1::GetPlanRequest* request) {
-  return FillStream<v1::Plan>(backend_, backend_.core.streamers(), context, "StreamPlan", {},
-                              [this, request = *request](ChunkWriter<v1::Plan>& writer) {
-                                return server::StreamPlan(backend_.core.plans(), request, writer);
-                              });
+  return FillStream<v1::Plan>(
+      backend_, backend_.core.streamers(), context, "StreamPlan", {},
+      [pieces = PlanPieces(backend_.core.plans(), *request)](
+          ChunkStream<v1::Plan>::Emit emit) mutable { return pieces.Emit(emit); });
 }
 
 ServerUnaryReactor* PlanService::ListPlans(CallbackServerContext* context,
@@ -323,9 +286,15 @@ grpc::ServerWriteReactor<v1::ExportPlanResponse>* PlanService::ExportPlan(
     CallbackServerContext* context, const v1::ExportPlanRequest* request) {
   return FillStream<v1::ExportPlanResponse>(
       backend_, backend_.core.streamers(), context, "ExportPlan", {},
-      [this, request = *request](ChunkWriter<v1::ExportPlanResponse>& writer) {
-        return StreamExport(backend_.core.plans(), request, writer);
-      });
+      FillWithText<v1::ExportPlanResponse>(
+          [this, name = request->name()] {
+            return server::ExportPlan(backend_.core.plans(), name);
+          },
+          [](std::string part) {
+            v1::ExportPlanResponse piece;
+            piece.set_data(std::move(part));
+            return piece;
+          }));
 }
 
 ServerUnaryReactor* PlanService::ImportPlan(CallbackServerContext* context,
@@ -366,8 +335,8 @@ ServerUnaryReactor* PlanService::PrecomputePlans(CallbackServerContext* context,
 
 namespace {
 
-// A peer that is authenticated and no worker waits with the readers of other streams.
-ThreadPool& ProgramThreads(Core& core, const CallbackServerContext& context) {
+// Who is known to be no worker waits with the readers of other streams.
+StreamThreads& ProgramThreads(Core& core, const CallbackServerContext& context) {
   const bool known = context.auth_context()->IsPeerAuthenticated();
   return known && !IsWorker(CallerOf(context)) ? core.streamers() : core.programs();
 }
@@ -376,16 +345,9 @@ ThreadPool& ProgramThreads(Core& core, const CallbackServerContext& context) {
 
 grpc::ServerWriteReactor<v1::HostProgram>* PlanService::GetHostProgram(
     CallbackServerContext* context, const v1::GetHostProgramRequest* request) {
-  return FillStream<v1::HostProgram>(
-      backend_, ProgramThreads(backend_.core, *context), context, "GetHostProgram",
-      {.host = request->host()},
-      [this, request = *request](ChunkWriter<v1::HostProgram>& writer) -> absl::Status {
-        ASSIGN_OR_RETURN(const ListedPlan listed, backend_.core.plans().Find(request.plan()));
-        const CachedPlan& cached = *listed.plan->cached;
-        return proto::ForEachProgramMessage(
-            cached.plan, cached.request, listed.plan->binding, request.host(),
-            [&](const v1::HostProgram& chunk) { return writer.Write(chunk); });
-      });
+  return FillStream<v1::HostProgram>(backend_, ProgramThreads(backend_.core, *context), context,
+                                     "GetHostProgram", {.host = request->host()},
+                                     FillWithProgram(backend_.core.plans(), *request));
 }
 
 ServerUnaryReactor* PlanService::ExplainPlan(CallbackServerContext* context,
@@ -400,13 +362,19 @@ grpc::ServerWriteReactor<v1::RenderPlanResponse>* PlanService::RenderPlan(
     CallbackServerContext* context, const v1::RenderPlanRequest* request) {
   return FillStream<v1::RenderPlanResponse>(
       backend_, backend_.core.streamers(), context, "RenderPlan", {},
-      [this, request = *request, context](ChunkWriter<v1::RenderPlanResponse>& writer) {
-        const auto wanted = [context] {
-          return HasGone(*context) ? absl::CancelledError("the caller has gone") : absl::OkStatus();
-        };
-        return StreamRendered(backend_.core.plans(), request,
-                              backend_.core.desk().NewBudget(wanted), writer);
-      });
+      FillWithText<v1::RenderPlanResponse>(
+          [this, request = *request, context] {
+            const auto wanted = [context] {
+              return HasGone(*context) ? absl::CancelledError("the caller has gone")
+                                       : absl::OkStatus();
+            };
+            return Rendered(backend_.core.plans(), request, backend_.core.desk().NewBudget(wanted));
+          },
+          [](std::string part) {
+            v1::RenderPlanResponse piece;
+            piece.set_text(std::move(part));
+            return piece;
+          }));
 }
 
 ServerUnaryReactor* PlanService::SuggestIntermediateSharding(

@@ -89,10 +89,9 @@ void PlanWatchStream::Proceed(absl::ReleasableMutexLock& lock) ABSL_NO_THREAD_SA
   }
   if (!end_ && queue_.wants_page() && !loading_) {
     loading_ = true;
-    const bool posted =
-        core_.streamers().Post({.caller = caller_}, [stream = self_] { stream->LoadPage(); });
-    if (posted) return;
-    end_ = ShuttingDown();
+    ThreadPool& pool = core_.streamers().pool();
+    if (pool.Post({.caller = caller_}, [stream = self_] { stream->LoadPage(); })) return;
+    EndLocked(NotTaken(pool));
   }
   if (!end_) return;
   finished_ = true;

@@ -51,8 +51,8 @@ JournalBackups::JournalBackups(const std::string& journal_path, JournalWriter& w
 }
 
 absl::StatusOr<JournalBackup> JournalBackups::Take(absl::FunctionRef<bool()> wanted) {
-  std::unique_lock<std::mutex> turn(turn_, std::try_to_lock);
-  if (!turn) {
+  JournalBackup::Turn turn(taken_.exchange(true) ? nullptr : &taken_);
+  if (turn == nullptr) {
     return MakeError(absl::StatusCode::kAborted,
                      "another backup of the journal is being taken: ask again when it is done",
                      {.reason = "BACKUP_RUNS", .metadata = {}});

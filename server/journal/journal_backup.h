@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <atomic>
 #include <cstdint>
-#include <mutex>
+#include <memory>
 #include <string>
 
 #include "absl/functional/function_ref.h"
@@ -15,7 +16,12 @@ namespace remesh::server {
 
 // A copy of a journal in a file without a name: the copy vanishes with this object.
 struct JournalBackup {
-  std::unique_lock<std::mutex> turn;  // held for the backup's lifetime: one backup at a time
+  struct EndTurn {
+    void operator()(std::atomic<bool>* taken) const { *taken = false; }
+  };
+  using Turn = std::unique_ptr<std::atomic<bool>, EndTurn>;
+
+  Turn turn;  // of those who take backups; no longer than JournalBackups
   Fd file;
   int64_t bytes = 0;
   HeadRow head;
@@ -28,16 +34,15 @@ class JournalBackups {
   // `writer` must outlive this. The copy is made beside `journal_path`.
   JournalBackups(const std::string& journal_path, JournalWriter& writer);
 
-  // Takes a backup of the journal as it is at some moment during the call, and checks every page
-  // and row of the copy. Blocks; the backup must be destroyed on the same thread. ABORTED
-  // (BACKUP_RUNS), DATA_LOSS (JOURNAL_CORRUPT), CANCELLED once `wanted` returns false, and the
-  // errors of JournalWriter::Copy().
+  // Takes one, as the journal is at some moment meanwhile: every page and row of the copy is checked.
+  // Blocks. ABORTED (BACKUP_RUNS), DATA_LOSS
+  // (JOURNAL_CORRUPT), CANCELLED once `wanted` says no, and those of JournalWriter::Copy().
   absl::StatusOr<JournalBackup> Take(absl::FunctionRef<bool()> wanted);
 
  private:
   const std::string path_;
   JournalWriter& writer_;
-  std::mutex turn_;
+  std::atomic<bool> taken_ = false;
 };
 
 }  // namespace remesh::server

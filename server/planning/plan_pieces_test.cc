@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/planning/plan_pieces.h"
+
+#include <gtest/gtest.h>
+
+#include "absl/strings/str_cat.h"
+#include "server/planning/create_plan.h"
+#include "server/planning/planning_test_spec.h"
+
+namespace remesh::server {
+namespace {
+
+class PlanPiecesTest : public ::testing::Test {
+ protected:
+  // A plan of many windows, with many transfers in each.
+  void SetUp() override {
+    v1::CreatePlanRequest request;
+    *request.mutable_spec() = TestSpec();
+    request.mutable_spec()->mutable_options()->set_window_bytes(64);
+    for (int i = 0; i < 20; ++i) {
+      v1::ArraySpec& array = *request.mutable_spec()->add_arrays();
+      array = request.spec().arrays(0);
+      array.set_name(absl::StrCat("array ", i));
+    }
+    const auto made = CreatePlan(cache_, request, nullptr);
+    ASSERT_TRUE(made.ok()) << made.status();
+    get_.set_name(made->plan().name());
+    get_.set_view(v1::FULL);
+  }
+
+  // The transfers of all pieces; emit() says no after every `at_once`-th.
+  v1::Plan Read(size_t piece_bytes, int at_once) {
+    PlanPieces pieces(cache_, get_, piece_bytes);
+    v1::Plan merged;
+    for (bool stopped = true; stopped;) {
+      stopped = false;
+      int emitted = 0;
+      const absl::Status status = pieces.Emit([&](const v1::Plan& piece) {
+        EXPECT_FALSE(stopped);
+        merged.mutable_transfers()->MergeFrom(piece.transfers());
+        stopped = ++emitted == at_once;
+        return !stopped;
+      });
+      EXPECT_TRUE(status.ok()) << status;
+    }
+    return merged;
+  }
+
+  PlanCache cache_{kPlenty};
+  v1::GetPlanRequest get_;
+};
+
+TEST_F(PlanPiecesTest, APlanIsWholeWhereverItsReaderLetsItWait) {
+  const v1::Plan whole = Read(PlanPieces::kPieceBytes, 1 << 30);
+  ASSERT_GT(whole.transfers_size(), 200);
+  ASSERT_GT(whole.transfers(whole.transfers_size() - 1).window(), 1);
+  for (const size_t piece_bytes : {1u, 100u, 700u, 3000u}) {
+    for (const int at_once : {1, 2, 7}) {
+      EXPECT_TRUE(Read(piece_bytes, at_once).SerializeAsString() == whole.SerializeAsString())
+          << piece_bytes << " bytes, " << at_once << " at once";
+    }
+  }
+}
+
+TEST_F(PlanPiecesTest, APlanThatGoesMeanwhileIsStillReadToItsEnd) {
+  PlanPieces pieces(cache_, get_, 100);
+  ASSERT_TRUE(pieces.Emit([](const v1::Plan&) { return false; }).ok());
+  ASSERT_TRUE(cache_.Flush(true, true).ok());
+  int transfers = 0;
+  const absl::Status status = pieces.Emit([&](const v1::Plan& piece) {
+    transfers += piece.transfers_size();
+    return true;
+  });
+  EXPECT_TRUE(status.ok()) << status;
+  EXPECT_GT(transfers, 200);
+}
+
+}  // namespace
+}  // namespace remesh::server

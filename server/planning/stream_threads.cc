@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/planning/stream_threads.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace remesh::server {
+namespace {
+
+// A caller has one of so many parts of the threads, and of the places to wait.
+constexpr int kPartsOfThreads = 4;
+
+}  // namespace
+
+StreamThreads::StreamThreads(int threads, size_t waiting_max)
+    : waiting_of_caller_max_(std::max<size_t>(1, waiting_max / kPartsOfThreads)),
+      pool_({.threads = threads,
+             .waiting_max = waiting_max,
+             .fair = true,
+             .running_max_of_caller = std::max(1, threads / kPartsOfThreads)}) {}
+
+bool StreamThreads::Enter(const std::string& caller, Begin begin) {
+  {
+    absl::MutexLock lock(&mutex_);
+    std::deque<Begin>& waiting = callers_[caller].waiting;
+    if (waiting.size() >= waiting_of_caller_max_) return false;
+    waiting.push_back(std::move(begin));
+  }
+  BeginNext(caller);
+  return true;
+}
+
+void StreamThreads::Leave(const std::string& caller) {
+  {
+    absl::MutexLock lock(&mutex_);
+    --callers_[caller].under_way;
+  }
+  BeginNext(caller);
+}
+
+void StreamThreads::BeginNext(const std::string& caller) {
+  for (bool begun = false; !begun;) {
+    Begin begin;
+    {
+      absl::MutexLock lock(&mutex_);
+      const auto found = callers_.find(caller);
+      if (found == callers_.end()) return;
+      Streams& streams = found->second;
+      if (streams.waiting.empty() && streams.under_way == 0) callers_.erase(found);
+      if (streams.waiting.empty() || streams.under_way >= kOfCallerMax) return;
+      begin = std::move(streams.waiting.front());
+      streams.waiting.pop_front();
+      ++streams.under_way;
+    }
+    begun = begin();
+    if (begun) return;
+    absl::MutexLock lock(&mutex_);
+    --callers_[caller].under_way;
+  }
+}
+
+void StreamThreads::After(absl::Duration delay, TaskQueue::Task task) {
+  timer_.PostAfter(delay, std::move(task));
+}
+
+void StreamThreads::Stop() {
+  timer_.Stop();
+  pool_.Stop();
+}
+
+}  // namespace remesh::server
