@@ -382,6 +382,7 @@ class HeldConnectionTest : public testing::Test {
     const auto answer = [this](Packet& packet) {
       PacketServer::Reply reply{"ok"};
       if (packet.bytes == "stay") reply.at_end = [this] { ends_.Notify(); };
+      if (packet.fd) sender_has_closed_.WaitForNotification();
       return reply;
     };
     auto server = PacketServer::Start(path_, 0600, "socket-path", answer);
@@ -394,6 +395,8 @@ class HeldConnectionTest : public testing::Test {
 
   const std::string path_ = absl::StrCat("/tmp/remesh-held-", getpid(), ".sock");
   absl::Notification ends_;
+  // The last to close a lingering socket waits: that has to be the server, not the test.
+  absl::Notification sender_has_closed_;
   std::unique_ptr<PacketServer> server_;
   Fd held_;
 };
@@ -425,6 +428,7 @@ TEST_F(HeldConnectionTest, ItsEndIsToldThoughNobodyIsHeard) {
   const Fd slow = Connected(path_), first = Connected(path_), second = Connected(path_);
   SendDescriptors(slow, {socket.slow.get()});
   socket.slow.Reset();
+  sender_has_closed_.Notify();
   for (const Fd* flood : {&first, &second})
     SendDescriptors(*flood, std::vector<int>(253, STDERR_FILENO));
   // They are the server's, which cannot close them and hears nobody.
