@@ -39,7 +39,7 @@ absl::Status BindRefusal(const absl::Status& status, const planner::Binding& bin
 void ForEachTransferProto(const planner::Plan& plan, const planner::CanonicalRequest& request,
                           const planner::Binding& binding,
                           absl::FunctionRef<void(const v1::Transfer&)> visit);
-// The same from a window on, until `visit` returns false.
+// As above, from `first_window` on, until `visit` returns false.
 void ForEachTransferProtoFrom(int32_t first_window, const planner::Plan& plan,
                               const planner::CanonicalRequest& request,
                               const planner::Binding& binding,
