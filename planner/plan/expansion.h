@@ -47,7 +47,7 @@ class Expansion {
   // Adds a move. REQUIRES: in the plan's order, round by round.
   void Add(int32_t round, const Work& work) { work_of_round_[round].push_back(work); }
 
-  // Calls visit(window, work, range of its tape) for every part that holds something, in rising
+  // Calls visit(window, work, range of its tape) for every part that is not empty, in rising
   // windows from `first_window` on, until it returns false.
   template <typename Visit>
   void ForEachPart(const Visit& visit, int32_t first_window = 0) const {
@@ -62,8 +62,8 @@ class Expansion {
     }
   }
 
-  // Every box of every part as a transfer. Once `visit` has returned false it may be called for
-  // the rest of the part, but for no further one.
+  // Visits every box of every part as a transfer, from `first_window` on. Once `visit` has returned
+  // false it may still be called for the rest of the part, but for no further part.
   void ForEachTransfer(absl::FunctionRef<bool(const Transfer&)> visit,
                        int32_t first_window = 0) const;
 

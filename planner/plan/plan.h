@@ -39,12 +39,12 @@ class Plan {
   // Visits every transfer, ordered by window and such that a sender always holds what it sends.
   // Includes moves inside a host and kept boxes (from_device == to_device, kSource -> kTarget).
   void ForEachTransfer(absl::FunctionRef<void(const Transfer&)> visit) const;
-  // The same from a window on, until `visit` returns false; then it may still be called for some
-  // that follow. Costs O(moves) before the first.
+  // As above, from `first_window` on, until `visit` returns false; `visit` may still be called for
+  // a few more transfers after that. Costs O(moves) before the first transfer.
   void ForEachTransferFrom(int32_t first_window,
                            absl::FunctionRef<bool(const Transfer&)> visit) const;
-  // The same bits by window and pair of different devices, which may come more than once in a
-  // window. Costs O(moves x parts), however many arrays and boxes there are.
+  // Visits the same bits by window and pair of different devices; a pair may come more than once in
+  // a window. Costs O(moves x parts), however many arrays and boxes there are.
   void ForEachFlow(absl::FunctionRef<void(const Flow&)> visit) const;
 
   std::string DebugString() const;
