@@ -45,7 +45,7 @@ absl::StatusOr<std::string> ReadPart(const JournalBackup& backup, int64_t at) {
                    {.reason = "BACKUP_IO", .metadata = {{"error", why}}});
 }
 
-// Takes a backup, which lives as long as this, and sends it.
+// A backup of the journal in parts. The first Emit() takes the backup, and this object keeps it.
 class BackupPieces {
  public:
   BackupPieces(Core& core, const grpc::CallbackServerContext& context)
@@ -81,7 +81,7 @@ class BackupPieces {
   const grpc::CallbackServerContext& context_;
   std::optional<JournalBackup> backup_;
   service::Sha256 sha256_;
-  int64_t at_ = 0;  // bytes that were sent
+  int64_t at_ = 0;  // the number of emitted bytes
   bool ended_ = false;
 };
 

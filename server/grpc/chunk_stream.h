@@ -19,16 +19,17 @@
 
 namespace remesh::server {
 
-// A stream whose pieces are made on threads that never wait for its reader: while one piece is being
-// written another is made, and then the thread is given back until the write is done. So readers
-// that do not read hold memory, two pieces each, but no thread. A write that takes a minute ends the
-// stream. Lives until gRPC says OnDone.
+// A stream whose pieces are made on threads that never wait for its reader: while one piece is
+// being written, a thread makes the next piece and is then free until the write is done. So a
+// client that does not read holds the memory of two pieces, but no thread. A write that takes a
+// minute ends the stream. Lives until gRPC calls OnDone().
 template <typename T>
 class ChunkStream : public grpc::ServerWriteReactor<T> {
  public:
-  // Hands the pieces that come next to emit(piece) until that says no: then it is called again
-  // later, on some thread, to go on after that piece. What it returns is how the stream ends, once
-  // emit() has not said no. Not called again when nobody reads any more.
+  // Passes the next pieces to emit(piece) until it returns false. After that, Fill is called again
+  // later, on any thread, to continue after that piece; its status is ignored. When Fill returns
+  // and emit() has not returned false, the stream ends with the status of Fill. Fill never runs
+  // twice at once, and is not called again once the stream has ended, as when the client hangs up.
   using Emit = absl::FunctionRef<bool(T piece)>;
   using Fill = absl::AnyInvocable<absl::Status(Emit emit)>;
 
@@ -66,11 +67,11 @@ class ChunkStream : public grpc::ServerWriteReactor<T> {
   }
 
  private:
-  // Then others have their turn.
+  // After so many pieces in one go, other streams get their turn.
   static constexpr int kPiecesInTurn = 16;
   static constexpr absl::Duration kLookAfter = absl::Seconds(30);
 
-  // Ends the fill even when the pool drops it.
+  // Ends the fill even if the pool drops the task that holds it.
   struct Turn {
     ~Turn() {
       if (stream != nullptr) stream->EndFill(ShuttingDown());
@@ -107,7 +108,7 @@ class ChunkStream : public grpc::ServerWriteReactor<T> {
     EndFill(stopped ? std::nullopt : std::optional(end));
   }
 
-  // False: the piece waits for the one before, or nobody reads any more.
+  // False: the piece waits until the write of the one before is done, or the stream has ended.
   bool Take(T piece) {
     absl::ReleasableMutexLock lock(&mutex_);
     if (end_) return false;
@@ -130,8 +131,8 @@ class ChunkStream : public grpc::ServerWriteReactor<T> {
     if (!end_) end_ = absl::CancelledError("the caller hung up");
   }
 
-  // Ends the stream if a write is still under way at two looks after this one: at one it may be so
-  // because this process itself stood still.
+  // Ends the stream if the present write is still under way at the second look after this call. One
+  // look does not suffice, because this process itself may have been stopped in between.
   void WatchWrite() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     if (std::exchange(watched_, true)) return;
     if (std::exchange(looked_at_, writes_) != writes_) looks_ = 0;
@@ -148,7 +149,8 @@ class ChunkStream : public grpc::ServerWriteReactor<T> {
     context_->TryCancel();
   }
 
-  // Starts what may begin now; without the lock, for gRPC may call back at once.
+  // Starts a write, a fill or the end of the stream, if possible now. Releases the lock first,
+  // because gRPC may call back at once.
   void Proceed(absl::ReleasableMutexLock& lock) ABSL_NO_THREAD_SAFETY_ANALYSIS {
     const bool write = !writing_ && next_.has_value();
     if (write) {
@@ -170,7 +172,7 @@ class ChunkStream : public grpc::ServerWriteReactor<T> {
   StreamThreads& threads_;
   grpc::CallbackServerContext* const context_;
   const std::string caller_;
-  Fill fill_;  // of the thread that fills
+  Fill fill_;  // used only by the thread that fills
   std::shared_ptr<ChunkStream> self_;
   T current_;  // belongs to the write under way
   absl::Mutex mutex_;
@@ -182,8 +184,8 @@ class ChunkStream : public grpc::ServerWriteReactor<T> {
   bool watched_ ABSL_GUARDED_BY(mutex_) = false;
   bool finished_ ABSL_GUARDED_BY(mutex_) = false;
   int64_t writes_ ABSL_GUARDED_BY(mutex_) = 0;
-  int64_t looked_at_ ABSL_GUARDED_BY(mutex_) = 0;  // the write that is watched
-  int looks_ ABSL_GUARDED_BY(mutex_) = 0;          // at it
+  int64_t looked_at_ ABSL_GUARDED_BY(mutex_) = 0;  // the watched write
+  int looks_ ABSL_GUARDED_BY(mutex_) = 0;          // at that write
 };
 
 }  // namespace remesh::server

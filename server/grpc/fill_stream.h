@@ -15,7 +15,8 @@
 
 namespace remesh::server {
 
-// A stream that `fill(emit)` makes on those threads in the caller's turn: see ChunkStream::Fill.
+// Authorizes the call, and returns a stream that `fill(emit)` makes on `threads` in the caller's
+// turn: see ChunkStream::Fill.
 template <typename Chunk, typename Fill>
 grpc::ServerWriteReactor<Chunk>* FillStream(const Backend& backend, StreamThreads& threads,
                                             grpc::CallbackServerContext* context,
@@ -26,8 +27,8 @@ grpc::ServerWriteReactor<Chunk>* FillStream(const Backend& backend, StreamThread
   return ChunkStream<Chunk>::Start(threads, context, CallerOf(*context), std::move(fill));
 }
 
-// A ChunkStream::Fill of the bytes that `make()`, an absl::StatusOr<std::string>, has made once:
-// wrap(part) is a piece.
+// Returns a ChunkStream::Fill that calls `make()`, which returns an absl::StatusOr<std::string>,
+// once, and emits wrap(part) for each part of kPartBytes of that text.
 template <typename Chunk, typename Make, typename Wrap>
 auto FillWithText(Make make, Wrap wrap) {
   constexpr size_t kPartBytes = size_t{1} << 20;

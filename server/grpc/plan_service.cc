@@ -47,7 +47,7 @@ absl::StatusOr<v1::Plan> GetPlan(PlanCache& cache, const v1::GetPlanRequest& req
       {.reason = "PLAN_TOO_LARGE", .metadata = {{"plan", request.name()}, {"max_bytes", most}}});
 }
 
-// A ChunkStream::Fill of the program of a host.
+// Returns a ChunkStream::Fill that makes the program of one host.
 auto FillWithProgram(PlanCache& cache, const v1::GetHostProgramRequest& request) {
   return [&cache, request, plan = BoundPlanPtr(),
           emitted = int64_t{0}](ChunkStream<v1::HostProgram>::Emit emit) mutable -> absl::Status {
@@ -55,7 +55,8 @@ auto FillWithProgram(PlanCache& cache, const v1::GetHostProgramRequest& request)
       ASSIGN_OR_RETURN(const ListedPlan listed, cache.Find(request.plan()));
       plan = listed.plan;
     }
-    // Made anew for each turn: most have one piece, and what waits for its reader is small so.
+    // Each call makes the program again and skips the pieces that were emitted: most programs have
+    // one piece, and a stream that waits for its reader needs little memory.
     int64_t made = 0;
     return proto::ForEachProgramMessage(plan->cached->plan, plan->cached->request, plan->binding,
                                         request.host(), [&](const v1::HostProgram& piece) {
@@ -335,7 +336,7 @@ ServerUnaryReactor* PlanService::PrecomputePlans(CallbackServerContext* context,
 
 namespace {
 
-// Who is known to be no worker waits with the readers of other streams.
+// A peer that is authenticated and no worker uses the threads of other streams.
 StreamThreads& ProgramThreads(Core& core, const CallbackServerContext& context) {
   const bool known = context.auth_context()->IsPeerAuthenticated();
   return known && !IsWorker(CallerOf(context)) ? core.streamers() : core.programs();

@@ -50,7 +50,7 @@ class PlanWatchStream : public grpc::ServerWriteReactor<v1::WatchPlansResponse>,
 
   Core& core_;
   OpenWatches::Place place_;
-  const std::string caller_;  // whose turn it takes
+  const std::string caller_;  // in whose turn it reads pages
   const v1::PlanFilter filter_;
   uint64_t watch_ = 0;
   std::shared_ptr<PlanWatchStream> self_;

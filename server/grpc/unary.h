@@ -27,7 +27,7 @@ struct Backend {
   const service::Authorizer& authorizer;
   CallLimits& limits;
   OpenWatches& watches;
-  service::AuditLog* audit = nullptr;  // null: none is kept
+  service::AuditLog* audit = nullptr;  // null: no audit log
 
   // Authorizes and counts a call; call it once for each call, except for an Attach, which is
   // authorized again with its host. PERMISSION_DENIED, or RESOURCE_EXHAUSTED (RATE_LIMITED).

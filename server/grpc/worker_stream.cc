@@ -13,7 +13,7 @@ namespace {
 constexpr size_t kQueuedMax = 16384;
 constexpr size_t kQueuedBytesMax = size_t{1} << 30;
 constexpr int kUnhandledMax = 10000;
-constexpr size_t kUnhandledBytesMax = size_t{256} << 20;  // but for one message
+constexpr size_t kUnhandledBytesMax = size_t{256} << 20;  // one message alone may be larger
 
 absl::Status WorkerTooSlow() {
   return MakeError(absl::StatusCode::kResourceExhausted, "the worker does not read its commands",
@@ -101,10 +101,10 @@ void WorkerStream::OnDone() {
   self_ = nullptr;  // may be the last owner
 }
 
-// What waits is dropped: it would stay for as long as the worker does not read, and counts for
-// nothing, since the next stream begins with what the worker must know.
+// Drops the commands that wait. They would stay in memory for as long as the worker does not read,
+// and nobody needs them: the next stream begins with everything that the worker must know.
 void WorkerStream::EndWith(const absl::Status& status) {
-  std::deque<v1::AttachResponse> dropped;  // destroyed without the lock, for it may be much
+  std::deque<v1::AttachResponse> dropped;  // destroyed without the lock: may be large
   absl::ReleasableMutexLock lock(&mutex_);
   if (!end_) end_ = status;
   dropped.swap(queue_);

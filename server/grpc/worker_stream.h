@@ -50,7 +50,7 @@ class WorkerStream : public grpc::ServerBidiReactor<v1::AttachRequest, v1::Attac
   std::shared_ptr<WorkerStream> self_;
   v1::AttachRequest incoming_;     // belongs to the read under way
   v1::AttachResponse outgoing_;    // belongs to the write under way
-  std::atomic<int> unhandled_{0};  // messages that the core has not come to
+  std::atomic<int> unhandled_{0};  // messages that the core has not handled yet
   std::atomic<size_t> unhandled_bytes_{0};
 
   absl::Mutex mutex_;
