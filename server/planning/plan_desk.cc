@@ -108,7 +108,7 @@ void PlanDesk::PostFlight(const std::string& fingerprint, const FlightPtr& fligh
   const bool taken =
       pool.Post(turn, [this, fingerprint, flight, patient] { Fly(fingerprint, flight, patient); });
   if (taken) return;
-  // Of the others each has a turn of his own, or none because he was refused, too.
+  // Refuses only this waiter: each of the others has a turn of its own, or was refused itself.
   std::optional<Waiter> refused = TakeOut(fingerprint, flight, waiter);
   if (refused) refused->done(NotTaken(pool));
 }

@@ -76,7 +76,7 @@ class PlanDesk {
     Asker asker;
     std::shared_ptr<const PlanCache::Question> question;
     Done done;
-    uint64_t number = 0;  // unlike any other's
+    uint64_t number = 0;  // unique
   };
   // Equal questions that are planned once. Guarded by mutex_.
   struct Flight {
@@ -89,10 +89,11 @@ class PlanDesk {
   void Post(const Threads& threads, bool patient, std::shared_ptr<Job> job);
   absl::Status Do(Job& job, absl::Duration quantum);
   void Join(Waiter waiter);
-  // On account of that waiter.
+  // Posts the flight in the turn of one of its waiters.
   void PostFlight(const std::string& fingerprint, const FlightPtr& flight, bool patient,
                   const Turn& turn, uint64_t waiter);
-  // The waiter, who waits no more; nullopt: he will be answered with the flight, or has been.
+  // Removes the waiter from the flight and returns it; nullopt: the flight will answer the waiter,
+  // or has done so.
   std::optional<Waiter> TakeOut(const std::string& fingerprint, const FlightPtr& flight,
                                 uint64_t waiter);
   void Fly(const std::string& fingerprint, const FlightPtr& flight, bool patient);

@@ -130,12 +130,12 @@ TEST_F(PlanDeskTest, PlanningThatTakesTooMuchMemoryNamesTheLimit) {
   EXPECT_TRUE(Wait(Ask(8)).ok()) << "what is held before does not count";
 }
 
-// Was: everybody who waited for an equal question was refused with him.
+// Regression: a refusal of one caller also refused all callers that waited with an equal question.
 TEST_F(PlanDeskTest, WhoMayNotWaitTakesNobodyElsesPlaceFromHim) {
   HoldPlanners();
   while (planners_.Post({.caller = "greedy"}, [] {})) continue;
   const PendingPtr modest = Ask(8, "modest");
-  while (cache_.stats().memory().misses() == 0) std::this_thread::yield();  // he is about to wait
+  while (cache_.stats().memory().misses() == 0) std::this_thread::yield();  // it is about to wait
   const Answer refused = Wait(Ask(8, "greedy"));
   EXPECT_EQ(GetErrorInfo(refused.status()).reason, "PLANNER_BUSY") << refused.status();
   release_->Notify();

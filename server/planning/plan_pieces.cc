@@ -32,7 +32,7 @@ void PlanPieces::EmitTransfers(absl::FunctionRef<bool(v1::Plan)> emit) {
   size_t bytes = 0;
   bool wanted = true;
   int32_t window = window_;
-  int64_t of_window = 0;  // transfers of `window` that were seen
+  int64_t of_window = 0;  // transfers of `window` visited so far
   const int64_t begin = emitted_;
   const auto flush = [&] {
     window_ = window;

@@ -12,12 +12,14 @@
 
 namespace remesh::server {
 
-// INVALID_ARGUMENT (view) for one that is unknown; FULL is none of a list's.
+// INVALID_ARGUMENT (field `view`) for an unknown view, and for FULL if `list`: a list of plans has
+// no such view.
 absl::Status CheckView(v1::PlanView view, bool list);
 
-// A plan in pieces: everything but its transfers, then, in a FULL view, these in the plan's order.
-// Between pieces it keeps the plan and how far it has come, but nothing that is expanded: it begins
-// again at the window where it was. So many may wait for their readers. A value with no lock.
+// A plan in pieces: the first holds everything except transfers; in view FULL, the others hold the
+// transfers in the plan's order. Between two calls of Emit() it keeps the plan and its position,
+// but no expanded transfers, so that many can wait for their readers: the next call expands the
+// plan again from the window of that position. A value with no lock.
 class PlanPieces {
  public:
   static constexpr size_t kPieceBytes = size_t{1} << 20;
@@ -26,8 +28,8 @@ class PlanPieces {
   PlanPieces(PlanCache& cache, v1::GetPlanRequest request, size_t piece_bytes = kPieceBytes)
       : cache_(cache), request_(std::move(request)), piece_bytes_(piece_bytes) {}
 
-  // Hands pieces to emit() until that says no; the next call goes on after that piece. Errors are
-  // those of PlanCache::Find() and CheckView(), before the first piece.
+  // Passes pieces to `emit` until it returns false; the next call continues after that piece.
+  // Returns errors only before the first piece: those of PlanCache::Find() and CheckView().
   absl::Status Emit(absl::FunctionRef<bool(v1::Plan)> emit);
 
  private:
@@ -36,9 +38,9 @@ class PlanPieces {
   PlanCache& cache_;
   const v1::GetPlanRequest request_;
   const size_t piece_bytes_;
-  std::optional<ListedPlan> listed_;  // once the first piece was emitted
-  int32_t window_ = 0;                // of the last transfer that was emitted
-  int64_t emitted_ = 0;               // transfers of that window
+  std::optional<ListedPlan> listed_;  // set by the first Emit()
+  int32_t window_ = 0;                // of the last emitted transfer
+  int64_t emitted_ = 0;               // number of emitted transfers of window_
 };
 
 }  // namespace remesh::server

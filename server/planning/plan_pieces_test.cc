@@ -28,7 +28,7 @@ class PlanPiecesTest : public ::testing::Test {
     get_.set_view(v1::FULL);
   }
 
-  // The transfers of all pieces; emit() says no after every `at_once`-th.
+  // Returns the transfers of all pieces; emit() returns false after every `at_once` pieces.
   v1::Plan Read(size_t piece_bytes, int at_once) {
     PlanPieces pieces(cache_, get_, piece_bytes);
     v1::Plan merged;

@@ -7,7 +7,7 @@
 namespace remesh::server {
 namespace {
 
-// A caller has one of so many parts of the threads, and of the places to wait.
+// A caller may use 1 / kPartsOfThreads of the threads, and of the places to wait.
 constexpr int kPartsOfThreads = 4;
 
 }  // namespace

@@ -14,29 +14,30 @@
 
 namespace remesh::server {
 
-// Threads that make the pieces of streams, and each caller's streams that are under way. A stream
-// that waits for its reader has no thread, but it holds memory: of one caller kOfCallerMax are under
-// way, and his others wait until one of them ends. Those of one caller wait for nobody else's.
-// Thread-safe.
+// Threads that make the pieces of streams, and a limit on the streams of each caller. A stream
+// that waits for its reader holds memory but no thread. So a caller may have kOfCallerMax streams
+// under way; the caller's further streams wait until one of these ends, and never for streams of
+// other callers. Thread-safe.
 class StreamThreads {
  public:
   static constexpr size_t kOfCallerMax = 8;
 
-  // `waiting_max`: tasks that wait for a thread; a caller may have a quarter of that, and as many
-  // streams that wait. He has at most a quarter of the threads, too.
+  // `waiting_max`: how many tasks may wait for a thread. A caller may have a quarter of that, as
+  // many waiting streams, and a quarter of the threads, but at least one of each.
   StreamThreads(int threads, size_t waiting_max);
 
-  // Makes pieces, and does other work that takes no longer.
+  // Runs tasks that make pieces, and other tasks that take no longer.
   ThreadPool& pool() { return pool_; }
 
-  // Once one more of the caller's streams may be under way `begin` is called, now or on the thread
-  // that ends another. It returns whether the stream is under way: then Leave() must follow when it
-  // has ended. False: too many of the caller's wait, and `begin` is dropped.
+  // Calls `begin` as soon as one more stream of the caller may be under way: in this call, or in
+  // the Leave() of another stream. `begin` returns whether the stream is now under way; if so,
+  // Leave() must follow when the stream has ended. Returns false, and drops `begin`, if too many
+  // streams of the caller wait.
   using Begin = absl::AnyInvocable<bool()>;
   bool Enter(const std::string& caller, Begin begin);
   void Leave(const std::string& caller);
 
-  // Runs the task after that time, unless Stop() comes before. It must not block.
+  // Runs the task after `delay`, unless Stop() is called before. The task must not block.
   void After(absl::Duration delay, TaskQueue::Task task);
 
   // See ThreadPool::Stop().
@@ -51,7 +52,7 @@ class StreamThreads {
 
   const size_t waiting_of_caller_max_;
   absl::Mutex mutex_;
-  std::map<std::string, Streams> callers_ ABSL_GUARDED_BY(mutex_);  // with a stream
+  std::map<std::string, Streams> callers_ ABSL_GUARDED_BY(mutex_);  // no entry without a stream
   ThreadPool pool_;
   TaskQueue timer_;
 };

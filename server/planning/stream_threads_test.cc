@@ -10,7 +10,7 @@ constexpr int kOfCallerMax = static_cast<int>(StreamThreads::kOfCallerMax);
 
 class StreamThreadsTest : public ::testing::Test {
  protected:
-  // False: it may not even wait.
+  // False: the stream was refused.
   bool Enter(const std::string& caller) {
     return threads_.Enter(caller, [this, caller] {
       ++begun_[caller];
