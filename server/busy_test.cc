@@ -160,8 +160,8 @@ TEST_F(BusyTest, AMoveThatIsKnownIsAnswered) {
   EXPECT_EQ(known->planning().cache(), v1::Planning::HIT);
 }
 
-// Eight who ask for plans once stopped the executions of all jobs, whose workers fetch their programs
-// when they prepare.
+// Regression: eight callers that read plans stopped the executions of all jobs, because workers
+// fetch their programs when they prepare.
 TEST_F(BusyTest, HostProgramsDoNotWaitForOtherStreams) {
   const auto made = CreatePlan(SpecOfRows(8));
   ASSERT_TRUE(made.ok()) << made.status();
@@ -172,7 +172,7 @@ TEST_F(BusyTest, HostProgramsDoNotWaitForOtherStreams) {
   EXPECT_TRUE(status.ok()) << status;
 }
 
-// Of plans and of programs; three who ask for long ones leave threads too.
+// For plans and for programs; three callers that use their quarter leave threads for others, too.
 TEST_F(BusyTest, ACallerHasAQuarterOfTheThreadsOfStreams) {
   for (ThreadPool* pool : {&core_->streamers().pool(), &core_->programs().pool()}) {
     for (const char* reader : {"a", "b", "c"}) {
@@ -185,10 +185,11 @@ TEST_F(BusyTest, ACallerHasAQuarterOfTheThreadsOfStreams) {
   }
 }
 
-// Was: two held all threads that their caller may have, and four callers' two everybody's.
+// Regression: two unread streams held all threads that their caller may have, and two unread
+// streams of each of four callers held all threads.
 TEST_F(BusyTest, WhoDoesNotReadHoldsNoThreadOfStreams) {
   v1::PlanSpec spec = SpecOfRows(8);
-  for (int i = 0; i < 6'000; ++i) {  // more than a connection takes unread
+  for (int i = 0; i < 6'000; ++i) {  // more than a connection buffers
     v1::ArraySpec& array = *spec.add_arrays();
     array = spec.arrays(0);
     array.set_name(absl::StrCat("array ", i));
@@ -198,8 +199,8 @@ TEST_F(BusyTest, WhoDoesNotReadHoldsNoThreadOfStreams) {
   v1::GetPlanRequest get;
   get.set_name(made->plan().name());
   get.set_view(v1::FULL);
-  // Within the process a reader takes what is written, whether he reads or not; so does one who may
-  // be sent much ahead.
+  // Uses a TCP channel with a fixed flow control window: an in-process channel, or one with a large
+  // window, accepts everything that the server writes even if the client does not read.
   grpc::ChannelArguments direct;
   direct.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
   direct.SetInt(GRPC_ARG_HTTP2_BDP_PROBE, 0);
@@ -217,7 +218,7 @@ TEST_F(BusyTest, WhoDoesNotReadHoldsNoThreadOfStreams) {
   for (const auto& reader : unread) reader->Finish();
 }
 
-// They wait for those of their caller, and leave when he does.
+// A stream beyond StreamThreads::kOfCallerMax waits, and ends when its call is cancelled.
 TEST_F(BusyTest, StreamsThatWaitForOthersOfTheirCallerEndWithTheirCall) {
   const auto made = CreatePlan(SpecOfRows(8));
   ASSERT_TRUE(made.ok()) << made.status();

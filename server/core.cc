@@ -52,7 +52,7 @@ std::unique_ptr<PlanStore> OpenPlanStore(const PlanStore::Options& options) {
 }
 
 constexpr int kLookupThreads = 4;
-// Calls that wait for the strand: gRPC bounds them.
+// For calls that wait for the strand. No limits on waiting calls here, because gRPC limits them.
 constexpr FairQueue::Limits kCallsWait{.waiting_max = std::numeric_limits<size_t>::max(),
                                        .waiting_max_of_caller = std::numeric_limits<size_t>::max(),
                                        .running_max_of_caller = 1};
@@ -177,7 +177,7 @@ void Core::Call(Request request, ReplyFn reply, const std::string& caller) {
     waiting_calls_.Push({.caller = caller}, std::move(call));
     if (std::exchange(call_is_posted_, true)) return;
   }
-  if (!Post([this] { RunCall(); })) RunCall();  // the strand has ended: says no
+  if (!Post([this] { RunCall(); })) RunCall();  // the strand has stopped: refuses it
 }
 
 void Core::RunCall() {

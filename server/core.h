@@ -73,7 +73,7 @@ class Core {
     PlanStore::Options plan_store;  // an empty path: plans are kept in memory only
     int planner_threads = 2;        // for large plans; small ones and executions have other threads
     PlanningLimits planning;
-    int stream_threads = 8;      // that make what GetHostProgram sends; as many for other streams
+    int stream_threads = 8;      // for GetHostProgram, and as many again for other streams
     size_t waiting_max = 10000;  // questions that may wait for a thread
   };
 
@@ -87,8 +87,9 @@ class Core {
 
   using ReplyFn = absl::AnyInvocable<void(absl::StatusOr<Reply>)>;
   // `reply` is called exactly once, on some thread; UNAVAILABLE (SHUTTING_DOWN) after Shutdown().
-  // Callers take turns, and between two calls the strand does what else has come: however much one
-  // asks, others and workers wait for one call of each. Calls of one caller keep their order.
+  // Callers take turns, and between two calls the strand runs other tasks that have come. So
+  // however many calls one caller makes, workers and other callers wait for at most one call of
+  // each caller. Calls of one caller keep their order.
   void Call(Request request, ReplyFn reply, const std::string& caller = "");
 
   StreamId OpenStream(std::shared_ptr<WorkerSink> sink);
@@ -113,10 +114,10 @@ class Core {
   // For calls that look into the plan cache and its disk but plan nothing, so that they do not wait
   // for calls that plan.
   ThreadPool& lookups() { return lookups_; }
-  // For streams.
+  // For streams other than those of programs().
   StreamThreads& streamers() { return streamers_; }
-  // For GetHostProgram, which workers wait for in the middle of a move: those who ask for other
-  // streams do not hold them up.
+  // For GetHostProgram, which workers wait for in the middle of a move, so that other streams do
+  // not hold them up.
   StreamThreads& programs() { return programs_; }
 
   // See JournalBackups::Take(). Blocks.
@@ -145,7 +146,7 @@ class Core {
   bool Post(F task);
   void Handle(Event event);
   void Perform(Actions actions);
-  // Makes the call whose turn it is.
+  // Makes the call whose turn it is, and posts itself again if more calls wait.
   void RunCall();
   bool AwaitNoExecution(absl::Duration patience);
   void Do(SendToWorker& action);
@@ -174,9 +175,9 @@ class Core {
 
   absl::Mutex turns_mutex_;
   FairQueue waiting_calls_ ABSL_GUARDED_BY(turns_mutex_);
-  bool call_is_posted_ ABSL_GUARDED_BY(turns_mutex_) = false;  // to the strand
+  bool call_is_posted_ ABSL_GUARDED_BY(turns_mutex_) = false;  // RunCall()
 
-  // Touched by tasks of the strand only.
+  // Used only by tasks of the strand.
   std::unique_ptr<Controller> controller_;
   absl::flat_hash_map<CallId, ReplyFn> calls_;
   absl::flat_hash_map<StreamId, std::shared_ptr<WorkerSink>> streams_;

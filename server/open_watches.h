@@ -10,13 +10,13 @@
 
 namespace remesh::server {
 
-// Streams of WatchState, WatchExecution and WatchPlans that are open. Each costs memory, and work at
-// every change, so one caller may have so many. Thread-safe.
+// Counts each caller's open streams of WatchState, WatchExecution and WatchPlans. A stream costs
+// memory, and work at every change, so a caller may have kOfCallerMax open. Thread-safe.
 class OpenWatches {
  public:
   static constexpr int kOfCallerMax = 1024;
 
-  // One of them, until it is destroyed; not after the OpenWatches.
+  // One open stream of a caller, until this is destroyed. Must not outlive the OpenWatches.
   class Place {
    public:
     Place() = default;
@@ -37,14 +37,14 @@ class OpenWatches {
     std::string caller_;
   };
 
-  // RESOURCE_EXHAUSTED (TOO_MANY_WATCHES).
+  // Counts one more stream. RESOURCE_EXHAUSTED (TOO_MANY_WATCHES) if the caller has kOfCallerMax.
   absl::StatusOr<Place> Begin(const std::string& caller);
 
  private:
   void End(const std::string& caller);
 
   absl::Mutex mutex_;
-  std::map<std::string, int> counts_ ABSL_GUARDED_BY(mutex_);  // none 0
+  std::map<std::string, int> counts_ ABSL_GUARDED_BY(mutex_);  // by caller; no count is 0
 };
 
 }  // namespace remesh::server

@@ -67,7 +67,7 @@ class Server {
   Core& core_;
   CallLimits limits_;
   OpenWatches watches_;
-  // As what gRPC knows: whoever includes this file need not compile their callbacks.
+  // Held by gRPC's base class, so that files that include this one need not compile the callbacks.
   const std::vector<std::unique_ptr<grpc::Service>> services_;
   int port_ = 0;
   const std::shared_ptr<grpc::ServerCredentials> credentials_;

@@ -173,7 +173,7 @@ TEST_F(ServerTest, ANewerLifeOfAWorkerEndsTheOlderOnesStream) {
   EXPECT_EQ(older.AwaitEnd().error_code(), grpc::StatusCode::ABORTED);
 }
 
-// It kept them, up to 1 GiB, for as long as the worker did not read.
+// Regression: the stream kept them, up to 1 GiB, for as long as the worker did not read.
 TEST_F(ServerTest, AStreamThatIsSupersededDropsTheCommandsThatWait) {
   AttachWorkers();
   grpc::ClientContext context;
@@ -185,7 +185,7 @@ TEST_F(ServerTest, AStreamThatIsSupersededDropsTheCommandsThatWait) {
   ASSERT_TRUE(stream->Read(&command));
   EXPECT_TRUE(command.has_welcome());
   constexpr int kStates = 20;
-  for (int i = 0; i < kStates; ++i) {  // each is a command to all its hosts
+  for (int i = 0; i < kStates; ++i) {  // each sends a command to all of its hosts
     v1::State state = MakeState(kRows);
     state.set_name(absl::StrCat("jobs/a/states/", i));
     auto& ids = *state.mutable_spec()->mutable_arrays(0)->mutable_sharding()->mutable_devices();
@@ -196,11 +196,11 @@ TEST_F(ServerTest, AStreamThatIsSupersededDropsTheCommandsThatWait) {
   ASSERT_TRUE(newer.Await(Command::kWelcome, 1));
   int read = 0;
   while (stream->Read(&command)) ++read;
-  EXPECT_LE(read, 2);  // what was on its way
+  EXPECT_LE(read, 2);  // commands that were already on their way
   EXPECT_EQ(GetErrorInfo(service::StatusFromGrpc(stream->Finish())).reason, "SUPERSEDED");
 }
 
-// Holds the controller's strand until it goes.
+// Blocks the controller's strand until it is destroyed.
 class Holding {
  public:
   explicit Holding(Core& core) {
@@ -219,7 +219,8 @@ class Holding {
   const std::shared_ptr<absl::Notification> free_ = std::make_shared<absl::Notification>();
 };
 
-// Was: calls came in their order, and one caller's thousand kept others and workers waiting.
+// Regression: calls ran in the order of their arrival, so a thousand calls of one caller kept other
+// callers and workers waiting.
 TEST_F(ServerTest, OneCallersManyCallsKeepNobodyElseWaiting) {
   absl::Mutex mutex;
   std::vector<std::string> order;
@@ -249,7 +250,7 @@ TEST_F(ServerTest, OneCallersManyCallsKeepNobodyElseWaiting) {
   EXPECT_EQ(begin, std::vector<std::string>({"many", "few", "one", "many", "few"}));
 }
 
-// Was: ten thousand of any length.
+// Regression: ten thousand messages of any length could wait.
 TEST_F(ServerTest, AWorkerWhoseMessagesWaitForTheControllerMaySayNoMoreThanSomeMegabytes) {
   grpc::ClientContext context;
   const auto stream = workers_stub_->Attach(&context);

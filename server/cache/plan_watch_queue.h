@@ -23,12 +23,13 @@ namespace remesh::server {
 // list, so its event must wait until the watcher gets it, unless the watcher was never told of the
 // plan. Beyond a few, such events take room that all watchers share.
 //
-// From SYNCED on each event waits. When too many do they are forgotten, RESYNC is told, and all
-// begins anew. A value with no lock and no clock.
+// After SYNCED every event waits. When too many wait, they are dropped, and the queue starts over:
+// the watcher gets RESYNC and then the present state of each plan, as at the start. A value with no
+// lock and no clock.
 class PlanWatchQueue {
  public:
   struct Limits {
-    size_t waiting = 1024;    // plans that changed before SYNCED; events after it, or RESYNC
+    size_t waiting = 1024;    // plans that changed before SYNCED; events after it
     size_t gone = 16'384;     // plans that went before SYNCED
     int64_t gone_alone = 64;  // of these, so many need no shared room
     int restarts = 8;         // of the walk through the list
@@ -53,8 +54,9 @@ class PlanWatchQueue {
   PlanCache::Place BeginPage() { return walk_.BeginPage(); }
   void AddPage(PlanPage page);
 
-  // `wanted`: the watcher's filter wants it. RESOURCE_EXHAUSTED (WATCH_TOO_SLOW): the list was
-  // overrun too often, and the watcher must watch again.
+  // `wanted`: whether the event passes the watcher's filter. RESOURCE_EXHAUSTED (WATCH_TOO_SLOW),
+  // only before SYNCED: the walk through the list was restarted too often, or too many events of
+  // plans that are gone wait; the watcher must watch again.
   absl::Status AddEvent(const PlanEventPtr& event, bool wanted);
 
   // Drops all events that wait.
@@ -83,7 +85,7 @@ class PlanWatchQueue {
   NamesTold told_;  // before SYNCED
   std::deque<PlanEventPtr> live_;
   bool synced_ = false;
-  bool anew_ = false;  // RESYNC must be told
+  bool anew_ = false;  // the next event is RESYNC
 };
 
 }  // namespace remesh::server

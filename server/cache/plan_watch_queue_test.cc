@@ -294,7 +294,7 @@ TEST_F(PlanWatchQueueTest, OneWhoIsSyncedHearsEachStepInItsOrderOrBeginsAnew) {
   EXPECT_EQ(view_.resyncs(), 1);
 }
 
-// Was: it ended the watch.
+// Regression: a flush of many plans ended the watch.
 TEST_F(PlanWatchQueueTest, AFlushOfManyPlansIsToldByOneResync) {
   MakePlans(100'000);
   world_.TakeEvents();

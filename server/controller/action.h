@@ -26,7 +26,7 @@ struct SendToWorker {
   v1::AttachResponse message;
 };
 
-// Ends an Attach stream. What was sent and is not on its way is dropped.
+// Ends an Attach stream. Drops messages that were sent before but are still in its queue.
 struct CloseStream {
   StreamId stream = 0;
   absl::Status status;
@@ -49,8 +49,8 @@ struct ReplyTo {
   absl::StatusOr<Reply> reply;
 };
 
-// The present value of what is watched: a State or an Execution. An unread older value may be
-// dropped. All who watch the same share it.
+// The present value of a watched State or Execution, shared by all its watchers. An older value
+// that the watcher has not read may be dropped.
 struct Notify {
   WatchId watch = 0;
   std::shared_ptr<const Reply> value;

@@ -26,7 +26,8 @@ class Watches {
   void TellTouched(Outbox& out);
 
  private:
-  // How what is watched stands; no value: it does not exist.
+  // The present value of a watched resource; null: the resource does not exist. `last`: the value
+  // does not change any more, so the watch ends with it.
   struct Standing {
     std::shared_ptr<const Reply> value;
     bool last = false;

@@ -26,7 +26,8 @@ TEST_F(WatchesTest, TellTheValueNowAndAfterEveryTouch) {
   EXPECT_EQ(Did<Notify>().size(), 2u);
 }
 
-// Each had a copy, which the strand made: some thousands of one large state were gigabytes.
+// Regression: the strand copied the value for each watch, and some thousands of watches of one
+// large state took gigabytes.
 TEST_F(WatchesTest, AllWhoWatchTheSameShareItsValue) {
   for (WatchId watch = 1; watch <= 3; ++watch) {
     watches_.OnStarted({.id = watch, .name = kState}, out_);

@@ -21,7 +21,7 @@ struct JournalBackup {
   };
   using Turn = std::unique_ptr<std::atomic<bool>, EndTurn>;
 
-  Turn turn;  // of those who take backups; no longer than JournalBackups
+  Turn turn;  // held for the backup's lifetime: one backup at a time; not after its JournalBackups
   Fd file;
   int64_t bytes = 0;
   HeadRow head;
@@ -34,9 +34,10 @@ class JournalBackups {
   // `writer` must outlive this. The copy is made beside `journal_path`.
   JournalBackups(const std::string& journal_path, JournalWriter& writer);
 
-  // Takes one, as the journal is at some moment meanwhile: every page and row of the copy is checked.
-  // Blocks. ABORTED (BACKUP_RUNS), DATA_LOSS
-  // (JOURNAL_CORRUPT), CANCELLED once `wanted` says no, and those of JournalWriter::Copy().
+  // Takes a backup of the journal as it is at some moment during the call, and checks every page
+  // and row of the copy. Blocks. ABORTED (BACKUP_RUNS) while another backup exists, DATA_LOSS
+  // (JOURNAL_CORRUPT), CANCELLED once `wanted` returns false, and the errors of
+  // JournalWriter::Copy().
   absl::StatusOr<JournalBackup> Take(absl::FunctionRef<bool()> wanted);
 
  private:
