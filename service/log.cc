@@ -93,11 +93,11 @@ std::optional<Suppressed> Take(LogLevel level, std::string_view message) {
   return Suppressed{.like_it = *like_it, .in_all = budget.TakeDroppedInAll()};
 }
 
-// stderr, whose reader may not read: whoever logs, the strands among them, does not wait for that.
-// Thread-safe.
+// stderr, whose reader may stop reading: threads that log, the strands among them, must not wait
+// for it. Thread-safe.
 class Output {
  public:
-  // Lines that were lost since the last one that was not.
+  // The number of lines that were lost since the last line that was written.
   int64_t lost() {
     absl::MutexLock lock(&mutex_);
     return lost_;
@@ -111,12 +111,13 @@ class Output {
   }
 
  private:
-  // Once a reader stops; then only what it has room for is written.
+  // How long a write waits when the reader stops. Later writes do not wait, until there is room.
   static constexpr int kPatienceMillis = 100;
 
   void LoseLine() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { ++lost_; }
 
-  // Into a pipe that can be written so much goes without waiting.
+  // Writes at most PIPE_BUF bytes at a time: a pipe that poll() calls writable takes these without
+  // waiting. Returns false when it could not write all.
   bool WritePieces(std::string_view text) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     while (!text.empty()) {
       if (!HasRoom()) return false;
@@ -143,7 +144,7 @@ class Output {
 
   absl::Mutex mutex_;
   int64_t lost_ ABSL_GUARDED_BY(mutex_) = 0;
-  bool torn_ ABSL_GUARDED_BY(mutex_) = false;  // half a line was written
+  bool torn_ ABSL_GUARDED_BY(mutex_) = false;  // the last line was written only in part
   bool stalled_ ABSL_GUARDED_BY(mutex_) = false;
 };
 

@@ -41,8 +41,9 @@ using LogFields = std::initializer_list<std::pair<std::string_view, LogValue>>;
 // or, as LogFormat::kJson, an object of the same keys whose values are strings.
 // Thread-safe. Lines below the level set are dropped; so are those of a message that comes too
 // often (see LogBudget), until one ends in suppressed=N; where all messages together came too
-// often, the next line ends in suppressed_in_all=N. Waits for nobody who does not read stderr: lines
-// are lost then, and the next one that is not ends in lost=N. Messages are constants; what varies is a field.
+// often, the next line ends in suppressed_in_all=N. When the reader of stderr stops reading, a line
+// waits 100 ms at most and then is lost, later lines are lost at once, and the next line that is
+// written ends in lost=N. Messages are constants; what varies is a field.
 void Log(LogLevel level, std::string_view message, LogFields fields = {});
 
 inline void LogInfo(std::string_view message, LogFields fields = {}) {

@@ -42,7 +42,7 @@ TEST(LogTest, TheReasonOfAStatusIsAField) {
       R"(level=warning msg=refused error="INVALID_ARGUMENT: shape[1]: value \"-3\" must be >= 0" reason=INVALID_FIELD host=a)");
 }
 
-// A pipe in place of stderr, full, whose reader does not read.
+// Replaces stderr by a full pipe that nobody reads, until it is destroyed.
 class FullStderr {
  public:
   FullStderr() {
@@ -56,7 +56,7 @@ class FullStderr {
     close(saved_);
     close(ends_[0]);
   }
-  // Some of what is there.
+  // Reads at most 1 MiB from the pipe.
   std::string Read() {
     std::string text(1 << 20, '\0');
     text.resize(
@@ -69,7 +69,7 @@ class FullStderr {
   int ends_[2];
 };
 
-// Was: the first line, and with it the controller's strand, waited for the reader.
+// Regression: the first line, and with it the controller's strand, waited for the reader.
 TEST(LogTest, AReaderThatDoesNotReadHoldsUpNobodyAndHearsWhatItLost) {
   FullStderr full;
   absl::Notification logged;
