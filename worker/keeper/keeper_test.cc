@@ -274,7 +274,8 @@ TEST_F(KeeperTest, AnswersThatNobodyReadsHoldFewDescriptors) {
   EXPECT_LE(answers, 20);
 }
 
-// A server that can be held up, so that what a peer sends waits until he has closed his own.
+// A server that can be held up, so that descriptors that a peer sends wait until the peer has
+// closed its own.
 class SlowCloseTest : public testing::Test {
  protected:
   void SetUp() override {
@@ -395,7 +396,7 @@ class HeldConnectionTest : public testing::Test {
 
   const std::string path_ = absl::StrCat("/tmp/remesh-held-", getpid(), ".sock");
   absl::Notification ends_;
-  // The last to close a lingering socket waits: that has to be the server, not the test.
+  // Closing the last descriptor of a lingering socket blocks, so the server must close last.
   absl::Notification sender_has_closed_;
   std::unique_ptr<PacketServer> server_;
   Fd held_;
