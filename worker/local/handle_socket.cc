@@ -10,9 +10,10 @@
 namespace remesh::worker {
 namespace {
 
-// Whether it can be a file of memory, or what a driver exports: a device's node, or an inode without
-// a type. All else may keep whoever closes it waiting, be it the thread of all moves: a socket that
-// lingers, a file whose file system does not answer, which is not asked here either.
+// Whether `fd` can be a memory file, or what a driver exports: a device node, or an inode without a
+// type. Any other descriptor may block the thread that closes it, even the thread of all moves: for
+// example a lingering socket, or a file whose file system does not answer. For the same reason the
+// check does not query the file system.
 bool CanBeMemory(int fd) {
   if (fcntl(fd, F_GET_SEALS) >= 0) return true;
   struct statx info {};

@@ -12,13 +12,15 @@
 
 namespace remesh::worker {
 
-// Behind the path of the worker's socket: that of the socket for handles.
+// Suffix of the handle socket's path, appended to the path of the worker's socket.
 inline constexpr char kHandlesSuffix[] = ".handles";
 
-// Where trainers of this host ask for handles of device memory, bring those of memory that they lend,
-// and hold leases, beside the socket at `socket_path`, with its mode and for whom `gate` lets in
-// (local.proto: DeviceMemory, LentMemory, LendRequest.lease). Both must outlive it. `lease_ended`:
-// called on its thread after a lease has ended; must not block. INVALID_ARGUMENT naming socket_path.
+// Starts the handle socket beside the socket at `socket_path`, with the same mode (local.proto:
+// DeviceMemory, LentMemory, LendRequest.lease). Over it, trainers of this host get handles of
+// device memory, send handles of memory that they lend, and hold leases. It serves the callers that
+// `gate` admits. `handles` and `gate` must outlive the server. `lease_ended` is called on the
+// server's thread after a lease has ended; it must not block. Errors: INVALID_ARGUMENT naming
+// socket_path.
 absl::StatusOr<std::unique_ptr<PacketServer>> ServeHandles(const std::string& socket_path,
                                                            HandleTable* handles,
                                                            const SocketGate* gate,

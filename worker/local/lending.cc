@@ -22,7 +22,7 @@ std::string Path(const char* list, int index, const char* field) {
   return absl::StrCat(list, "[", index, "].", field);
 }
 
-// Index of the shard that `lent` speaks of.
+// Index in `assignment` of the shard that `lent` names.
 absl::StatusOr<int> ShardOf(const v1::LentShard& lent, int index,
                             const v1::Assignment& assignment) {
   int found = -1;
@@ -59,7 +59,7 @@ absl::Status CheckPlace(const v1::LentShard& lent, int index, int64_t bytes,
   return absl::OkStatus();
 }
 
-// Where each shard lies, and of which local device each memory is; -1: nobody uses it.
+// Where each shard lies, and the local device of each memory; -1: no shard uses the memory.
 struct Arrangement {
   std::vector<LentShards::Place> places;
   std::vector<int> device_of;
@@ -114,7 +114,8 @@ absl::Status CheckAllocation(const v1::LentMemory& memory, int index) {
   return absl::OkStatus();
 }
 
-// All that can be said of the memories without opening one. `device_of`: as of Arrangement.
+// Checks everything about the memories that does not require opening them. `device_of`: as in
+// Arrangement.
 absl::Status CheckMemories(const v1::LendRequest& request, const std::vector<int>& device_of) {
   for (int i = 0; i < request.memories_size(); ++i) {
     const v1::LentMemory& memory = request.memories(i);
@@ -132,7 +133,8 @@ absl::Status CheckMemories(const v1::LendRequest& request, const std::vector<int
   return absl::OkStatus();
 }
 
-// Of who lends it; null: nobody's end matters.
+// The lease that the request names; null if it names none, so that the memory does not depend on
+// the lender's life.
 absl::StatusOr<std::shared_ptr<const Lease>> LeaseOf(const v1::LendRequest& request,
                                                      BufferStore& store) {
   if (request.lease().empty()) return nullptr;

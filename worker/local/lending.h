@@ -7,9 +7,9 @@
 
 namespace remesh::worker {
 
-// The shards of an assignment, every one of them once, in the memory that a trainer lends: mapped.
-// Its tokens are used up. INVALID_ARGUMENT naming the field ("shards[3].offset",
-// "memories[0].token", "lease").
+// Maps the memory that a trainer lends for all shards of an assignment. `request` must place every
+// shard exactly once. The call uses up the request's tokens. Errors: INVALID_ARGUMENT naming the
+// field ("shards[3].offset", "memories[0].token", "lease").
 absl::StatusOr<LentShards> MapLentShards(const v1::LendRequest& request,
                                          const v1::Assignment& assignment,
                                          const ShardPlaces& places, BufferStore& store);

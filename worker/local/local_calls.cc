@@ -11,7 +11,7 @@
 namespace remesh::worker {
 namespace {
 
-// What time may heal.
+// Whether the call may succeed later without a change by its caller.
 bool MayCome(const ErrorInfo& why) {
   return why.reason == "STATE_NOT_FOUND" || why.reason == "GENERATION_NOT_FOUND" ||
          why.reason == "NOT_READABLE";
@@ -32,7 +32,7 @@ void LocalCalls::GetShards(CallId id, const v1::GetShardsRequest& request,
       std::move(done));
 }
 
-// What waits are calls that answer with shards; this one's own answer goes beside it.
+// Waiting calls answer with shards, so the lambda keeps Lend's own response beside that answer.
 void LocalCalls::Lend(CallId id, const v1::LendRequest& request, Done<v1::SealResponse> done) {
   auto response = std::make_shared<v1::SealResponse>();
   Wait(
@@ -46,7 +46,7 @@ void LocalCalls::Lend(CallId id, const v1::LendRequest& request, Done<v1::SealRe
       [this, response, done = std::move(done)](absl::StatusOr<v1::ShardsResponse> result) mutable {
         if (!result.ok()) return done(result.status());
         done(std::move(*response));
-        Retry();  // others may wait for what is readable now
+        Retry();  // other calls may wait for shards that are readable now
       });
 }
 

@@ -14,18 +14,18 @@
 
 namespace remesh::worker {
 
-// Calls of trainers, those that wait included. Not thread-safe; every `done` runs exactly once, on
-// the caller's thread.
+// Runs the calls of trainers and keeps those that wait. Not thread-safe. Each `done` runs exactly
+// once, on the caller's thread.
 class LocalCalls {
  public:
   template <typename Response>
   using Done = absl::AnyInvocable<void(absl::StatusOr<Response>)>;
   using CallId = uint64_t;
 
-  // A call waits for a state that is not known here.
+  // Called when a call waits for a state that this host does not know.
   using Wanted = absl::AnyInvocable<void(const std::string& state)>;
 
-  // `buffers` must outlive it.
+  // `buffers` must outlive this.
   LocalCalls(StateBuffers* buffers, Wanted wanted)
       : buffers_(buffers), wanted_(std::move(wanted)) {}
 
@@ -34,15 +34,15 @@ class LocalCalls {
   void GetShards(CallId id, const v1::GetShardsRequest& request, Done<v1::ShardsResponse> done);
 
   int waiting() const { return static_cast<int>(waiting_.size()); }
-  // Something changed: calls that wait try again.
+  // Runs the waiting calls again; to be called after a change.
   void Retry();
-  // Memory of a state is reserved, or it cannot be: ends the calls that wait for it.
+  // Ends the calls that wait for memory of `state`: it is reserved, or `status` says why it is not.
   void Reserved(const std::string& state, const absl::Status& status);
-  // Says again which states are wanted.
+  // Calls `wanted` again for each state that a call waits for.
   void SayWanted();
-  // Ends a call that waits with CANCELLED; nothing happens if none does.
+  // Ends a waiting call with CANCELLED. Does nothing if the call does not wait.
   void Cancel(CallId id);
-  // Ends every call that waits with UNAVAILABLE.
+  // Ends every waiting call with UNAVAILABLE.
   void Close();
 
  private:
@@ -53,12 +53,12 @@ class LocalCalls {
   struct Waiting {
     absl::AnyInvocable<absl::StatusOr<v1::ShardsResponse>()> call;
     Done<v1::ShardsResponse> done;
-    bool patient = false;   // waits for all that time may heal, not for memory alone
-    std::string wanted;     // the state, if that is what it waits for
-    std::string reserving;  // the state, if it waits for its memory
+    bool patient = false;   // waits on every MayCome() error, not for memory alone
+    std::string wanted;     // the state, if the call waits for it to be created
+    std::string reserving;  // the state, if the call waits for its memory
   };
 
-  // Whether the call is to wait, given its result; notes what for.
+  // Whether the call must wait, given its result. Records in `waiting` what it waits for.
   static bool MustWait(Waiting& waiting, const absl::Status& status);
 
   StateBuffers* const buffers_;

@@ -16,8 +16,8 @@ absl::Status Stopping() {
   return MakeError(absl::StatusCode::kUnavailable, "the worker stops", {"WORKER_STOPS", {}});
 }
 
-// Lives from the call's start to its end. Finish() must be called exactly once; `response` stays
-// valid until then.
+// Reactor of one call; deletes itself when the call is done. Finish() must be called exactly once;
+// `response` stays valid until then.
 class Reactor final : public grpc::ServerUnaryReactor {
  public:
   explicit Reactor(absl::AnyInvocable<void()> on_cancel = nullptr)
@@ -38,7 +38,7 @@ void Answer(Reactor* reactor, Response* response, absl::StatusOr<Response> resul
   reactor->Finish(StatusToGrpc(result.status()));
 }
 
-// Runs `call` on the strand and answers with what it returns.
+// Runs `call` on the strand and answers with its result.
 template <typename Response, typename Call>
 Reactor* RunOn(Strand* strand, Response* response, Call call) {
   auto* reactor = new Reactor();
@@ -48,7 +48,7 @@ Reactor* RunOn(Strand* strand, Response* response, Call call) {
   return reactor;
 }
 
-// The same for calls that may wait, until the caller gives up.
+// Like RunOn(), for calls that may wait until the client cancels them.
 template <typename Request, typename Response>
 Reactor* RunWaiting(Strand* strand, LocalCalls* calls, LocalCalls::CallId id,
                     const Request& request, Response* response,
@@ -64,7 +64,8 @@ Reactor* RunWaiting(Strand* strand, LocalCalls* calls, LocalCalls::CallId id,
   return reactor;
 }
 
-// The call's end when its caller may not make it, else null.
+// Finishes the call with an error and returns its reactor if `gate` refuses the caller; otherwise
+// returns null.
 template <typename Request>
 Reactor* RefusedCall(const SocketGate& gate, const grpc::CallbackServerContext& context,
                      const Request& request) {

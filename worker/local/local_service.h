@@ -12,11 +12,11 @@
 
 namespace remesh::worker {
 
-// LocalService on the callback API: every call that the gate lets through becomes a task of the
+// LocalService on gRPC's callback API. Each call that the gate lets through becomes a task on the
 // strand that owns the buffers.
 class LocalService final : public v1::LocalService::CallbackService {
  public:
-  // All must outlive the server that runs this.
+  // All arguments must outlive the server that runs this service.
   LocalService(Strand* strand, StateBuffers* buffers, LocalCalls* calls, const SocketGate* gate)
       : strand_(strand), buffers_(buffers), calls_(calls), gate_(gate) {}
 

@@ -12,13 +12,13 @@ namespace remesh::worker {
 
 using ShardSelectors = google::protobuf::RepeatedPtrField<v1::ShardSelector>;
 
-// Indices of the shards that any selector names, rising; all of them without selectors. NOT_FOUND
-// (SHARD_NOT_FOUND; "shards[2].array") for a selector that names an array that the state does not
-// have, or a device without shards here.
+// Indices of the shards that at least one selector names, in ascending order; all shards if there
+// are no selectors. NOT_FOUND (SHARD_NOT_FOUND; "shards[2].array") if a selector names an array
+// that the state does not have, or a device without shards on this host.
 absl::StatusOr<std::vector<int>> SelectShards(const Generation& generation,
                                               const ShardSelectors& selectors);
 
-// The buffers of a generation, for trainers.
+// Describes the buffers of the given shards of a generation, as trainers see them.
 v1::ShardsResponse DescribeShards(const Generation& generation, const std::vector<int>& shards);
 
 }  // namespace remesh::worker

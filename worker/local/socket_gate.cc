@@ -19,7 +19,7 @@
 namespace remesh::worker {
 namespace {
 
-// -1 is what the kernel calls nobody.
+// The kernel uses -1 for "no user".
 absl::StatusOr<uint32_t> ParseId(const std::string& field, const std::string& text) {
   uint32_t id = 0;
   if (absl::SimpleAtoi(text, &id) && id != std::numeric_limits<uint32_t>::max()) return id;
@@ -62,18 +62,18 @@ absl::Status Refused(const char* reason, uid_t uid, const std::string& job,
                    {.reason = reason, .metadata = {{"uid", number}, {"job", job}}});
 }
 
-// Besides the one in SO_PEERCRED. Room for as many as there may be, 256 KiB, would take thirty times
-// as long as the question.
+// Returns the groups in addition to the one in SO_PEERCRED. Reserving the largest possible list,
+// 256 KiB, would take thirty times as long as the query.
 std::vector<gid_t> GroupsAt(int fd) {
   std::vector<gid_t> groups(64);
   const auto ask = [&] {
     auto length = static_cast<socklen_t>(groups.size() * sizeof(gid_t));
     const int result = getsockopt(fd, SOL_SOCKET, SO_PEERGROUPS, groups.data(), &length);
-    const bool more = result != 0 && errno == ERANGE;  // then it says how many
+    const bool more = result != 0 && errno == ERANGE;  // then the kernel has set the size it needs
     groups.resize(result == 0 || more ? length / sizeof(gid_t) : 0);
     return more;
   };
-  if (ask() && ask()) groups.clear();  // they do not change while the connection stands
+  if (ask() && ask()) groups.clear();  // a connection's groups never change
   return groups;
 }
 

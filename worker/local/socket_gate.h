@@ -16,38 +16,38 @@
 
 namespace remesh::worker {
 
-// Who may call on the Unix socket, and about what.
+// Which users may call on the Unix socket, and about which jobs.
 struct SocketRules {
-  std::set<uid_t> uids;  // both empty: whoever the socket's mode lets in
+  std::set<uid_t> uids;  // both empty: every user that the socket's mode admits
   std::set<gid_t> gids;
-  std::map<uid_t, std::string> jobs;  // a uid that stands here may name states of its job only
+  std::map<uid_t, std::string> jobs;  // a uid listed here may name states of its job only
 };
 
-// From settings: ids as decimal text, `jobs_json` a JSON object of uid to job, or "".
-// INVALID_ARGUMENT names socket_allowed_uids, socket_allowed_gids or socket_jobs_by_uid.
+// Parses the rules from settings: ids as decimal text, `jobs_json` a JSON object of uid to job, or
+// "". INVALID_ARGUMENT names socket_allowed_uids, socket_allowed_gids or socket_jobs_by_uid.
 absl::StatusOr<SocketRules> MakeSocketRules(const std::vector<std::string>& uids,
                                             const std::vector<std::string>& gids,
                                             const std::string& jobs_json);
 
-// Knows who is at the other end of each connection, as the kernel says, and what the rules let him
-// do. Thread-safe.
+// Decides whether the process at the other end of a connection may call, by the credentials that
+// the kernel reports and by the rules. Thread-safe.
 class SocketGate {
  public:
-  // `fd`: a connection that was just accepted. Its number is not another's while a call of it lasts:
-  // gRPC closes it after them.
+  // Records the caller of `fd`, a connection that was just accepted. The number `fd` is not reused
+  // while a call of the connection lasts, because gRPC closes the connection after its calls.
   void Admit(int fd);
   void SetRules(SocketRules rules);
 
-  // Whether whoever is at the other end of a connection may call at all, about some state.
+  // Whether the process at the other end of a connection may call at all, about some state.
   bool MayConnect(int fd) const;
-  // Whether `peer`, as gRPC calls it ("fd:7"), may call about a state. PERMISSION_DENIED
-  // (SOCKET_CALLER_REFUSED, SOCKET_JOB_REFUSED) naming uid and job.
+  // Checks that `peer`, as gRPC names it ("fd:7"), may call about a state. Errors:
+  // PERMISSION_DENIED (SOCKET_CALLER_REFUSED, SOCKET_JOB_REFUSED) naming uid and job.
   absl::Status Check(const std::string& peer, const std::string& state) const;
 
  private:
   struct Caller {
     uid_t uid = 0;
-    std::vector<gid_t> gids;  // all of the process's
+    std::vector<gid_t> gids;  // all groups of the process
   };
   static std::optional<Caller> CallerAt(int fd);
   bool Listed(const Caller& caller) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);

@@ -26,7 +26,8 @@ absl::Status BeingReserved(const std::string& state) {
                     "is having its memory reserved");
 }
 
-// Every state's name has this form: a caller who waits for another would wait for ever.
+// Checks the form that every state name has. A caller that waits for any other name would wait
+// forever.
 absl::Status CheckStateName(const std::string& name) {
   const std::vector<absl::string_view> parts = absl::StrSplit(name, '/');
   if (parts.size() == 4 && parts[0] == "jobs" && parts[2] == "states" && !parts[1].empty() &&
@@ -65,7 +66,7 @@ StateBuffers::StateBuffers(std::string host, BufferStore* store, FilesQueue* fil
 
 void StateBuffers::Assign(const v1::Assignment& assignment) {
   assigned_[assignment.state()] = assignment;
-  // Nobody has seen them yet.
+  // No trainer has seen the buffers that are still being reserved.
   const auto it = reserving_.find(assignment.state());
   if (it != reserving_.end() && it->second.state_uid != assignment.state_uid())
     GiveUp(assignment.state());
@@ -133,7 +134,7 @@ const Generation* StateBuffers::Newest(const std::string& state) const {
   return newest;
 }
 
-// Two states of one name do not lie beside each other, nor two assignments of one state.
+// Buffers of two states with the same name, or of two assignments of one state, must not coexist.
 absl::Status StateBuffers::CheckNoneStale(const std::string& state) const {
   const auto it = assigned_.find(state);
   if (it == assigned_.end()) return absl::OkStatus();
@@ -191,7 +192,7 @@ void StateBuffers::Reserved(Generation generation, const absl::Status& filled) {
   const bool given_up = reserving_.extract(state).mapped().given_up;
   if (given_up) {
     if (status.ok()) store_->Drop(state, number);
-    status = absl::OkStatus();  // those who wait ask anew
+    status = absl::OkStatus();  // waiting calls ask again
   } else if (status.ok()) {
     Announce(state, number);
   }
@@ -242,7 +243,7 @@ absl::StatusOr<v1::SealResponse> StateBuffers::SetSealed(const Generation* held,
                                                          const std::vector<int>& shards,
                                                          bool sealed) {
   const int64_t before = held->sealed_shards();
-  if (!held->lent)  // all of that is sealed, until it is given back
+  if (!held->lent)  // a lent generation stays sealed until it is given back
     RETURN_IF_ERROR(store_->SetSealed(held->state(), held->number(), shards, sealed));
   if (held->sealed_shards() != before || shards.empty()) hooks_.changed(held->Summary());
   v1::SealResponse response;
@@ -311,7 +312,8 @@ absl::StatusOr<v1::SealResponse> StateBuffers::Unseal(const v1::UnsealRequest& r
   return SetSealed(held, shards, false);
 }
 
-// A generation that is not here: it may come, unless a later one came after it.
+// Error for a generation that is not on this host. It may still come, unless a later generation
+// exists.
 absl::Status StateBuffers::NoGeneration(const std::string& state, int64_t generation) const {
   const Generation* newest = Newest(state);
   const auto assigned = assigned_.find(state);

@@ -17,49 +17,51 @@
 
 namespace remesh::worker {
 
-// FAILED_PRECONDITION (STALE_SHARDS; host, state, state_uid): an earlier state of that name left
-// buffers on this host, which only somebody who knows may free.
+// FAILED_PRECONDITION (STALE_SHARDS; host, state, state_uid): an earlier state of the same name
+// left buffers on this host, which only an operator who knows that they are not needed may free.
 absl::Status StaleShards(const std::string& host, const std::string& state,
                          const std::string& state_uid);
 
-// What trainers may do to this host's buffers. Knows the states that the planner assigned; the
-// store knows those that are allocated. Errors name the field and value. Not thread-safe.
-// One for each call of trainers and each word of the planner: it has more than 25 methods.
+// Carries out the trainers' operations on this host's buffers. This class knows the states that the
+// planner assigned; the store knows the states that are allocated. Errors name the field and value.
+// Not thread-safe.
+// It has a method for each call of trainers and each command of the planner: it has more than 25
+// methods.
 class StateBuffers {
  public:
   struct Hooks {
     absl::AnyInvocable<bool(const std::string& state)>
-        moving;  // an attempt reads or writes the state
+        moving;  // whether an attempt reads or writes the state
     absl::AnyInvocable<void(const v1::StateManifest& manifest)>
-        changed;  // seals or buffers changed
+        changed;  // called when seals or buffers changed
     absl::AnyInvocable<void(const std::string& state, const absl::Status& status)>
-        reserved;  // what Allocate began is there, or not: why
+        reserved;  // Allocate's memory is reserved, or why not; OK if given up: ask again
   };
 
-  // `host`: for errors. `store` and `files` must outlive it.
+  // `host` is for error messages. `store` and `files` must outlive this.
   StateBuffers(std::string host, BufferStore* store, FilesQueue* files, Hooks hooks);
 
-  // The planner's word: buffers of the state may be allocated; without shards, that none of it lies
-  // here. What an earlier state of the same name left is not shown to trainers any more, and keeps
-  // its place until it is forgotten.
+  // Records the planner's assignment: trainers may allocate the buffers of its state, or, if it has
+  // no shards, none of the state lies on this host. Buffers of an earlier state with the same name
+  // are hidden from trainers and keep their memory until Forget().
   void Assign(const v1::Assignment& assignment);
-  // Tells of a generation that others changed, if it is here.
+  // Calls `changed` for a generation that other code changed, if it is on this host.
   void Announce(const std::string& state, int64_t generation);
-  // Frees everything of the state of that uid, nothing of others that have or had its name. False
-  // while memory is being reserved for it: then reserved() comes.
+  // Frees everything of the state with this uid, and nothing of other states that have or had its
+  // name. Returns false while memory is being reserved for the state; `reserved` is called later.
   bool Forget(const std::string& state, const std::string& state_uid);
-  // Frees what was lent by those who are gone, and says so, unless the state moves: to be called again
-  // when that has ended.
+  // Frees the generations whose lease has ended and calls `changed`. Skips states that move: the
+  // caller must call this again when the move has ended.
   void GiveLost();
-  // Gives up what is being reserved: the worker stops.
+  // Cancels all reservations, because the worker stops.
   void Close();
-  // The planner tells anew which states have no shard here.
+  // Forgets which states have no shard here: the planner is about to report them anew.
   void ForgetAbsent();
 
-  // The calls of LocalService, without waiting: see there. NOT_FOUND (STATE_NOT_FOUND,
-  // GENERATION_NOT_FOUND) may become OK later, and so may FAILED_PRECONDITION (NOT_READABLE);
-  // NOT_FOUND (GENERATION_RETIRED) never does. UNAVAILABLE (BEING_RESERVED): ask again when
-  // reserved() has come.
+  // The calls of LocalService, without waiting; see local.proto. NOT_FOUND (STATE_NOT_FOUND,
+  // GENERATION_NOT_FOUND) and FAILED_PRECONDITION (NOT_READABLE) may become OK later; NOT_FOUND
+  // (GENERATION_RETIRED) never does. UNAVAILABLE (BEING_RESERVED): the caller must ask again after
+  // `reserved` was called.
   absl::StatusOr<v1::ShardsResponse> Allocate(const v1::AllocateRequest& request);
   absl::StatusOr<v1::SealResponse> Seal(const v1::SealRequest& request);
   absl::StatusOr<v1::SealResponse> Lend(const v1::LendRequest& request);
@@ -68,21 +70,23 @@ class StateBuffers {
   absl::Status Release(const v1::ReleaseRequest& request);
 
  private:
-  // Whether the state that has the name now wrote it, as far as the planner has told.
+  // Whether `held` belongs to the state that has the name now, as far as the planner has reported.
   bool Current(const Generation& held) const;
-  // Whether it was committed, as far as the planner has told: what trainers unseal of it stays.
+  // Whether `held` was committed, as far as the planner has reported. If so, it stays when a
+  // trainer unseals it.
   bool Committed(const Generation& held) const;
-  // The newest generation of a state that is the trainers'; nullptr when nothing is allocated.
+  // The newest generation of the current state that is not pending; nullptr if there is none.
   const Generation* Newest(const std::string& state) const;
-  // The same, or an error; BEING_RESERVED if it must be and can be allocated first.
+  // Like Newest(), but an error if there is none. Starts the reservation if the state can be
+  // allocated, and then returns BEING_RESERVED.
   absl::StatusOr<const Generation*> NewestOrReserve(const std::string& state);
   absl::Status CheckNoneStale(const std::string& state) const;
-  // Frees a generation that is not readable any more, and says so.
+  // Frees a generation that is no longer readable, and calls `changed`.
   void Give(const Generation* held);
   absl::Status Reserve(const v1::Assignment& assignment);
   void Reserved(Generation generation, const absl::Status& filled);
   void GiveUp(const std::string& state);
-  // What this host has of a state that lies elsewhere: nothing; nullopt for other states.
+  // An empty generation if the state has no shard on this host; nullopt for other states.
   std::optional<Generation> Absent(const std::string& state) const;
   absl::StatusOr<const Generation*> ForSealing(const std::string& state) const;
   absl::Status NoGeneration(const std::string& state, int64_t generation) const;

@@ -16,7 +16,7 @@
 namespace remesh::worker {
 namespace {
 
-// What keeps a caller that does not read, or does nothing, from staying for ever.
+// Limits that close the connection of a caller that does not read or that is idle.
 void AddArguments(std::chrono::milliseconds idle_max, grpc::ServerBuilder& builder) {
   service::LimitCallers(builder);
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, 10'000);
@@ -26,8 +26,8 @@ void AddArguments(std::chrono::milliseconds idle_max, grpc::ServerBuilder& build
   builder.AddChannelArgument(GRPC_ARG_MAX_CONNECTION_IDLE_MS, static_cast<int>(idle_max.count()));
 }
 
-// HTTP/2's preface and the head of SETTINGS, which every client says at once. gRPC's own limit on
-// waiting for them does not hold for connections that it is given.
+// HTTP/2's preface and the head of the SETTINGS frame, which every client sends at once. gRPC's own
+// limit on the wait for them does not apply to connections that the application passes to it.
 constexpr size_t kOpeningBytes = 24 + 9;
 
 void SetServing(grpc::Server& server, bool serving) {
@@ -51,7 +51,7 @@ absl::StatusOr<std::unique_ptr<UnixServer>> UnixServer::Start(grpc::ServerBuilde
   if (grpc_server == nullptr) return absl::InternalError("gRPC does not start");
   std::unique_ptr<UnixServer> server(new UnixServer(path, std::move(grpc_server)));
   SetServing(*server->server_, true);
-  // The peer() of its calls is "fd:N".
+  // gRPC names the peer of the connection's calls "fd:N".
   server->accepts_ = std::make_unique<service::AcceptLoop>(
       std::move(listeners),
       service::AcceptLoop::Options{.opening_bytes = kOpeningBytes,
@@ -68,7 +68,7 @@ UnixServer::~UnixServer() { Shutdown(std::chrono::seconds(0)); }
 void UnixServer::Shutdown(std::chrono::nanoseconds grace) {
   if (accepts_ == nullptr) return;
   SetServing(*server_, false);
-  unlink(path_.c_str());  // while we listen: after that it may be another worker's
+  unlink(path_.c_str());  // while this still listens: later the path may be another worker's
   accepts_ = nullptr;
   server_->Shutdown(std::chrono::system_clock::now() +
                     std::chrono::duration_cast<std::chrono::system_clock::duration>(grace));

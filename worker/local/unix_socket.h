@@ -18,20 +18,21 @@ class UnixServer {
  public:
   struct Options {
     std::chrono::milliseconds idle_max = std::chrono::minutes(5);  // of a connection without a call
-    std::shared_ptr<service::UnfinishedCalls> unfinished_calls;    // null: nobody counts them
+    std::shared_ptr<service::UnfinishedCalls> unfinished_calls;    // null: not counted
   };
 
-  // Starts `builder`'s server on `path`. A socket that nobody listens on is replaced;
-  // INVALID_ARGUMENT (field "socket_path") for a path that is too long, that somebody listens on,
-  // or that is something else. `gate`, which must outlive the server, is told who connects.
+  // Starts `builder`'s server on `path`. Replaces a socket at `path` on which no process listens.
+  // INVALID_ARGUMENT (field "socket_path") if the path is too long, if a process listens there, or
+  // if the file there is not a socket. The server reports each new connection to `gate`, which must
+  // outlive it.
   static absl::StatusOr<std::unique_ptr<UnixServer>> Start(grpc::ServerBuilder& builder,
                                                            const std::string& path,
                                                            SocketGate& gate, Options options);
-  // Removes the socket; ends calls.
+  // Removes the socket and ends the calls.
   ~UnixServer();
 
-  // NOT_SERVING, then no new connection, then the end of calls that take longer than `grace`.
-  // Idempotent.
+  // Reports NOT_SERVING, then accepts no new connection, then ends calls that take longer than
+  // `grace`. Idempotent.
   void Shutdown(std::chrono::nanoseconds grace);
 
  private:

@@ -16,10 +16,10 @@
 
 namespace remesh::worker {
 
-// The life of a trainer as far as what it lends depends on it.
+// Tells whether a trainer that lends memory is still alive.
 class Lease {
  public:
-  // Its memory may be gone: nothing that is read of it from now on counts.
+  // If true, the trainer's memory may be gone: bytes read from now on do not count.
   bool ended() const { return ended_; }
 
  private:
@@ -27,19 +27,21 @@ class Lease {
   std::atomic<bool> ended_ = false;
 };
 
-// The leases that stand, by tokens. Whoever has memory open that was lent by one holds it. Thread-safe.
+// The current leases, by token. Each user of memory lent by a lease holds that lease. Thread-safe.
 class LeaseTable {
  public:
   static constexpr size_t kMax = 1024;
   static constexpr size_t kMaxOfUser = 256;
 
-  // A token that nobody can guess; nullopt: there are too many, of this user or of all.
+  // Starts a lease for `user` and returns its token, which nobody can guess. nullopt if there are
+  // too many leases, of this user or in all.
   std::optional<std::string> Begin(uid_t user);
-  // The trainer is gone.
+  // Ends the lease because the trainer is gone.
   void End(std::string_view token);
-  // Null when there is none of that token, or it has ended.
+  // Returns nullptr if no lease has that token, or the lease has ended.
   std::shared_ptr<const Lease> Find(std::string_view token) const;
-  // Whether anybody holds what Find() gave; nullopt: there is none of that token.
+  // Whether anybody still holds the lease that Find() returned. nullopt if no lease has that token,
+  // or the lease has ended.
   std::optional<bool> Held(std::string_view token) const;
 
  private:

@@ -14,15 +14,16 @@
 namespace remesh::worker {
 namespace {
 
-// An upper bound: holes after the first `bytes` count, too, because pages there do not prove that
-// those before exist.
+// An upper bound of the bytes without pages among the first `bytes` of a file. It also counts holes
+// after them: pages there do not prove that the earlier pages exist.
 int64_t MissingBytes(int fd, int64_t bytes) {
   struct stat info {};
   if (fstat(fd, &info) != 0) return bytes;
   return std::clamp<int64_t>(info.st_size - info.st_blocks * 512, 0, bytes);
 }
 
-// Whether it is memory of the device that uses it. `may`: what it may be besides.
+// Checks that the memory is on the local device that uses it. `may` lists other kinds to name in
+// the error.
 absl::Status CheckDevice(const LentKind& said, DeviceSegments* segments,
                          std::vector<std::string> may) {
   if (segments != nullptr) may.push_back(segments->KindOf(said.local_device));

@@ -13,14 +13,14 @@
 
 namespace remesh::worker {
 
-// Mapped memory of a trainer, on the host or on a device.
+// A trainer's memory, mapped into the worker. It is on the host or on a device.
 struct LentMemory {
   MappedFile host;
-  std::shared_ptr<std::byte> device;  // null: it is the host's
-  int64_t missing_bytes = 0;          // at most; of pages that the first access makes
+  std::shared_ptr<std::byte> device;  // null: the memory is on the host
+  int64_t missing_bytes = 0;          // upper bound of the pages that do not exist yet
 };
 
-// The shards of a generation in memory that a trainer lends.
+// The shards of a generation whose memory a trainer lends.
 struct LentShards {
   struct Place {
     int memory = 0;
@@ -29,29 +29,31 @@ struct LentShards {
 
   std::vector<LentMemory> memories;
   std::vector<Place> places;                     // by shard, as in the assignment
-  std::shared_ptr<const Lease> lease = nullptr;  // of whose end all of it is lost; or null
+  std::shared_ptr<const Lease> lease = nullptr;  // when it ends, all memory is lost; may be null
 };
 
-// The kind of memory, as its lender states it. kind: "host", or that of the worker's devices.
+// Kind and device of lent memory, as the lender states them. `kind` is "host" or the kind of the
+// worker's devices.
 struct LentKind {
   std::string kind;
   std::string device_uuid;
-  int local_device = 0;  // that uses the memory
+  int local_device = 0;  // the local device whose shards the memory holds
 };
 
-// Maps the memory behind a descriptor, which stays the caller's. `segments` is null if the worker
-// has no devices. INVALID_ARGUMENT.
+// Maps the memory that the descriptor `fd` refers to; the caller keeps `fd`. `segments` is null if
+// the worker has no devices. Errors: INVALID_ARGUMENT.
 absl::StatusOr<LentMemory> MapLentMemory(const LentKind& kind, int fd, int64_t bytes,
                                          DeviceSegments* segments);
 
-// An allocation by its handle of the legacy IPC.
+// A device allocation, named by its CUDA legacy IPC handle.
 struct LentAllocation {
   std::string handle;
   int64_t bytes = 0;
-  int64_t offset = 0;  // of the memory in it; at most `bytes`
+  int64_t offset = 0;  // of the memory in the allocation; at most `bytes`
 };
 
-// The same for memory in an allocation: opened, unless it is already.
+// Like MapLentMemory(), for memory in a device allocation. Opens the allocation unless it is
+// already open.
 absl::StatusOr<LentMemory> OpenLentMemory(const LentKind& kind, const LentAllocation& allocation,
                                           DeviceSegments* segments);
 
