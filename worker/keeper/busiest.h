@@ -9,9 +9,10 @@
 
 namespace remesh::worker {
 
-// What must go where all users share one limit: the oldest of the user who has most, so that one
-// who floods it loses his own. `newcomer`, whose latest is among them, goes before others who have
-// as many. REQUIRES: `held` is not empty, the oldest first; each has a `uid`.
+// Selects the element to drop when all users share one limit: the oldest element of the user who
+// has the most, so that a user who floods the limit loses only their own elements. Among users with
+// equally many, `newcomer`, whose latest element is already in `held`, goes first. REQUIRES: `held`
+// is not empty and has the oldest element first; each element has a `uid`.
 template <typename Container>
 typename Container::iterator OldestOfBusiest(Container& held, uid_t newcomer) {
   const auto uid_of = [](const auto& one) { return one.uid; };

@@ -11,26 +11,26 @@
 
 namespace remesh::worker {
 
-// Closes descriptors on a thread of its own. One that others sent may keep whoever closes it
-// waiting for as long as they like: a socket that lingers, a file whose file system does not answer;
-// so may a connection on which one waits unread. Thread-safe.
+// Closes descriptors on a thread of its own. A descriptor that another process sent can block the
+// thread that closes it for as long as that process likes: a lingering socket, a file whose file
+// system does not answer, or a connection with such a descriptor in its unread data. Thread-safe.
 class Closer {
  public:
   Closer();
-  // Waits a second at most for what is not closed yet; what is left then is closed later, or with
-  // the process.
+  // Waits at most a second for the descriptors that are not closed yet. The rest are closed later,
+  // or when the process ends.
   ~Closer();
 
   Closer(const Closer&) = delete;
   Closer& operator=(const Closer&) = delete;
 
-  // Nothing happens if there is none.
+  // Queues `fd` to be closed. Does nothing if `fd` is empty.
   void Close(Fd fd);
-  // Descriptors that are not closed yet.
+  // Number of descriptors that are not closed yet.
   size_t waiting() const;
 
  private:
-  // The thread's too, which may outlive this.
+  // Shared with the thread, which may outlive the Closer.
   struct Shared {
     absl::Mutex mutex;
     std::deque<Fd> queue ABSL_GUARDED_BY(mutex);

@@ -85,8 +85,8 @@ absl::StatusOr<KeeperClient::Found> KeeperClient::Ask(const worker::KeeperReques
   const std::string bytes = request.SerializeAsString();
   absl::MutexLock lock(&mutex_);
   absl::StatusOr<Packet> packet = Exchange(bytes, handle);
-  // The keeper may have been restarted since; what is asked may be asked twice. Not after a
-  // timeout: that would be waited out again.
+  // The keeper may have restarted since the last request. Requests can be repeated safely. A
+  // timeout is not retried: the retry would wait for the whole time again.
   if (absl::IsUnavailable(packet.status())) {
     socket_.Reset();
     packet = Exchange(bytes, handle);
@@ -95,7 +95,7 @@ absl::StatusOr<KeeperClient::Found> KeeperClient::Ask(const worker::KeeperReques
   if (packet.ok() && !response.ParseFromString(packet->bytes))
     packet = absl::DataLossError("its answer is no KeeperResponse");
   if (!packet.ok()) {
-    socket_.Reset();  // a late answer must not be taken for the next one's
+    socket_.Reset();  // a late answer must not be taken for the next request's
     return Unreachable(socket_path_, packet.status());
   }
   if (response.code() != 0)

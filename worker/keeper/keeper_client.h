@@ -15,9 +15,9 @@
 
 namespace remesh::worker {
 
-// A worker's way to the keeper of its host (keeper_table.h). Calls wait for the answer, 2 s at most.
-// UNAVAILABLE (KEEPER_UNREACHABLE; keeper_socket, error) when there is none; what the keeper
-// refuses otherwise. Thread-safe.
+// A worker's client of the keeper on its host (keeper_table.h). Calls wait at most 2 s for the
+// answer. UNAVAILABLE (KEEPER_UNREACHABLE; keeper_socket, error) if there is none; otherwise the
+// code and message of the keeper's error. Thread-safe.
 class KeeperClient {
  public:
   struct Found {
@@ -25,20 +25,21 @@ class KeeperClient {
     Fd handle;
   };
 
-  // owner: the host's name.
+  // `owner`: the host's name.
   KeeperClient(std::string socket_path, std::string owner)
       : socket_path_(std::move(socket_path)), owner_(std::move(owner)) {}
 
   // `handle` stays the caller's.
   absl::Status Keep(const std::string& name, int64_t bytes, const std::string& device_uuid,
                     int handle);
-  // NOT_FOUND (SEGMENT_NOT_FOUND).
+  // NOT_FOUND if the keeper has no segment of this name.
   absl::StatusOr<Found> Find(const std::string& name);
   absl::Status Drop(const std::string& name);
-  // The names of all that it has of this owner.
+  // The names of all segments of this owner that the keeper holds.
   absl::StatusOr<std::vector<std::string>> List();
 
-  // Counts connections: with a new one the keeper may be a new one, too, that has nothing.
+  // Number of connections made so far. After a reconnect the keeper may have restarted, and then
+  // holds nothing.
   int64_t connections() const;
 
  private:

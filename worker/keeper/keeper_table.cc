@@ -24,7 +24,8 @@ absl::Status NotKept(const std::string& what) {
                    {"SEGMENT_NOT_FOUND", {{"segment", what}}});
 }
 
-// The driver takes a GPU's state down, memory and all, when the last process closes its node.
+// Opens the GPUs' device nodes. The driver tears down a GPU's state, including its memory, when the
+// last process closes the node.
 std::vector<Fd> OpenGpuNodes() {
   std::vector<Fd> nodes;
   std::error_code ignored;

@@ -12,17 +12,18 @@
 
 namespace remesh::worker {
 
-// What the keeper holds: handles of device memory, so that it outlives the worker that made it. It
-// reads none of it and frees nothing that it is not told to. For one thread.
+// The keeper's table of device memory handles. Holding a handle keeps the memory alive after the
+// worker that made it ends. The keeper does not read the memory, and frees only what it is told to
+// free. Must be used by one thread.
 class KeeperTable {
  public:
   static constexpr size_t kNameBytesMax = 1024;
 
-  // At most so many segments: each is a file descriptor.
+  // Holds at most `segments_max` segments, because each is a file descriptor.
   explicit KeeperTable(size_t segments_max) : segments_max_(segments_max) {}
 
-  // Answers a KeeperRequest with a KeeperResponse, whatever the bytes are. Takes the descriptor that
-  // it is to keep.
+  // Answers a KeeperRequest with a KeeperResponse, whatever the bytes are. Takes the descriptor out
+  // of the packet if the request keeps it.
   PacketServer::Reply Answer(Packet& packet);
 
   size_t size() const { return segments_.size(); }
@@ -40,7 +41,7 @@ class KeeperTable {
 
   const size_t segments_max_;
   std::map<Key, Kept> segments_;
-  std::vector<Fd> gpu_nodes_;  // see Keep()
+  std::vector<Fd> gpu_nodes_;  // open for the keeper's life: see OpenGpuNodes()
 };
 
 }  // namespace remesh::worker

@@ -22,7 +22,7 @@
 namespace remesh::worker {
 namespace {
 
-// A file of memory with a number in it, which stands for a GPU's.
+// A memory file with a number in it, which stands for GPU memory.
 Fd Memory(int64_t number) {
   Fd fd(memfd_create("keeper-test", MFD_CLOEXEC));
   EXPECT_EQ(pwrite(fd.get(), &number, sizeof(number), 0), static_cast<ssize_t>(sizeof(number)));
@@ -37,7 +37,7 @@ int64_t NumberIn(const Fd& fd) {
 
 constexpr uid_t kAnotherUser = 4321;
 
-// While it lives, this thread alone is that user to the kernel. REQUIRES: root.
+// While this lives, the kernel treats this thread alone as that user. REQUIRES: root.
 class AsUser {
  public:
   explicit AsUser(uid_t uid) { Become(uid); }
@@ -59,7 +59,7 @@ Fd Connected(const std::string& path) {
 }
 
 absl::Status Ask(const Fd& connection) {
-  // The other end may have closed by now: what it says of that is in the answer.
+  // The other end may have closed by now; the answer then shows it.
   SendPacket(connection.get(), "?", -1).IgnoreError();
   return ReceivePacket(connection.get(), PacketServer::kPacketBytesMax).status();
 }
@@ -207,7 +207,7 @@ TEST_F(FloodTest, WhoConnectsOftenCutsOnlyHisOwn) {
 
 TEST_F(FloodTest, ANewcomerTakesThePlaceOfTheBusiestUsersLongestSilent) {
   const std::vector<Fd> own = Flood(PacketServer::kConnectionsMax);
-  EXPECT_TRUE(Ask(own[0]).ok());  // so that it is not the longest silent
+  EXPECT_TRUE(Ask(own[0]).ok());  // so that own[0] is not the longest silent
   const Fd others = ConnectedAs(kAnotherUser);
   EXPECT_TRUE(Ask(others).ok());
   EXPECT_TRUE(Ask(own[0]).ok());
@@ -261,10 +261,11 @@ TEST_F(KeeperTest, AnswersThatNobodyReadsHoldFewDescriptors) {
   const Fd silent = Connected(path_ + ".unread");
   for (int i = 0; i < kQuestions; ++i) ASSERT_TRUE(SendPacket(silent.get(), "?", -1).ok());
   all_asked.Notify();
-  // Served after it: each round answers one question of each connection.
+  // The server answers `other` after `silent`: each round answers one question of each connection.
   const Fd other = Connected(path_ + ".unread");
   for (int i = 0; i < kQuestions; ++i) ASSERT_TRUE(Ask(other).ok());
-  // The connection may have been reset, which is said once, before what was answered until then.
+  // The connection may have been reset. The kernel reports that once, before the answers sent until
+  // then.
   int answers = 0;
   for (int errors = 0; errors < 2;) {
     const bool answered = ReceivePacket(silent.get(), PacketServer::kPacketBytesMax).ok();
@@ -274,8 +275,8 @@ TEST_F(KeeperTest, AnswersThatNobodyReadsHoldFewDescriptors) {
   EXPECT_LE(answers, 20);
 }
 
-// A server that can be held up, so that descriptors that a peer sends wait until the peer has
-// closed its own.
+// A server that a test can hold up, so that packets of a peer wait unread until the peer has closed
+// its own descriptors.
 class SlowCloseTest : public testing::Test {
  protected:
   void SetUp() override {
@@ -299,7 +300,7 @@ class SlowCloseTest : public testing::Test {
     peer_ = Connected(path_);
   }
   void TearDown() override { socket_.other.Reset(); }
-  // The peer has sent the socket: its last descriptor is the server's from here on.
+  // REQUIRES: the peer has sent the socket. From here on the server has its last descriptor.
   void Go() {
     socket_.slow.Reset();
     go_.Notify();
@@ -326,7 +327,7 @@ TEST_F(SlowCloseTest, DescriptorsThatAreTooManyHoldUpNobody) {
 }
 
 TEST_F(SlowCloseTest, ADescriptorThatIsNeverReceivedHoldsUpNobody) {
-  ASSERT_TRUE(SendPacket(peer_.get(), std::string(10'000, 'z'), -1).ok());  // ends all
+  ASSERT_TRUE(SendPacket(peer_.get(), std::string(10'000, 'z'), -1).ok());  // too large: ends the connection
   SendDescriptors(peer_, {socket_.slow.get()});
   Go();
   EXPECT_TRUE(Ask(Connected(path_)).ok());
@@ -340,7 +341,7 @@ TEST_F(SlowCloseTest, TheServersEndDoesNotWaitForWhatItHasNotReceived) {
     server_ = nullptr;
     ended.Notify();
   });
-  while (std::filesystem::exists(path_)) absl::SleepFor(absl::Milliseconds(1));  // until it ends
+  while (std::filesystem::exists(path_)) absl::SleepFor(absl::Milliseconds(1));  // until the server begins to end
   Go();
   EXPECT_TRUE(ended.WaitForNotificationWithTimeout(absl::Seconds(10)));
   socket_.other.Reset();
@@ -376,7 +377,7 @@ TEST_F(KeeperTest, UpkeepIsDoneThoughNobodySpeaks) {
   EXPECT_TRUE(third.WaitForNotificationWithTimeout(absl::Seconds(30)));
 }
 
-// Connections that say "stay" have an end that is told.
+// A connection that sends "stay" has an at_end callback.
 class HeldConnectionTest : public testing::Test {
  protected:
   void SetUp() override {
@@ -396,7 +397,8 @@ class HeldConnectionTest : public testing::Test {
 
   const std::string path_ = absl::StrCat("/tmp/remesh-held-", getpid(), ".sock");
   absl::Notification ends_;
-  // Closing the last descriptor of a lingering socket blocks, so the server must close last.
+  // Closing the last descriptor of a lingering socket blocks: the server must do that, not the
+  // test.
   absl::Notification sender_has_closed_;
   std::unique_ptr<PacketServer> server_;
   Fd held_;
@@ -432,7 +434,7 @@ TEST_F(HeldConnectionTest, ItsEndIsToldThoughNobodyIsHeard) {
   sender_has_closed_.Notify();
   for (const Fd* flood : {&first, &second})
     SendDescriptors(*flood, std::vector<int>(253, STDERR_FILENO));
-  // They are the server's, which cannot close them and hears nobody.
+  // The descriptors now belong to the server, which cannot close them and reads no connection.
   while (OpenFiles() < before + 500) absl::SleepFor(absl::Milliseconds(1));
   held_.Reset();
   EXPECT_TRUE(ends_.WaitForNotificationWithTimeout(absl::Seconds(30)));

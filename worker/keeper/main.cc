@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// remesh-keeper: holds the handles of a host's device buffers, so that they outlive its worker, as
-// buffers in files do. It has no other use, and so no reason to end or to be upgraded.
+// remesh-keeper: holds the handles of a host's device buffers, so that the buffers outlive the
+// worker, as buffers in files do. It does nothing else, so there is no reason to end or upgrade it.
 #include <signal.h>
 #include <sys/resource.h>
 
@@ -15,7 +15,7 @@
 namespace remesh::worker {
 namespace {
 
-// As many files as the system lets this process have, some of them for itself.
+// As many segments as this process may open files, less the files for its own use.
 size_t SegmentsMax() {
   constexpr rlim_t kOwn = PacketServer::kConnectionsMax + 64, kMost = 65'536;
   rlimit files{};
@@ -33,7 +33,7 @@ int Run(const std::string& socket_path) {
   sigaddset(&signals, SIGINT);
   pthread_sigmask(SIG_BLOCK, &signals, nullptr);
   KeeperTable table(SegmentsMax());
-  // Only for the user that it runs as.
+  // Only the user that the keeper runs as may connect.
   auto server = PacketServer::Start(socket_path, 0600, "socket-path",
                                     [&table](Packet& packet) { return table.Answer(packet); });
   if (!server.ok()) {

@@ -17,12 +17,14 @@
 namespace remesh::worker {
 namespace {
 
-constexpr int kAcceptedAtOnce = 64;  // then the others have their turn
+constexpr int kAcceptedAtOnce = 64;  // then other connections have their turn
 constexpr useconds_t kPauseMicros = 10'000;
-// Of answers to one connection, about: the kernel doubles it. Descriptors in answers that nobody
-// reads count against this process's user, whom the kernel lets send no more of them at some point.
+// Approximate limit on unread answers of one connection; the kernel doubles it. The kernel counts
+// descriptors in unread answers against this process's user, and at some point lets that user send
+// no more of them.
 constexpr int kUnreadBytesMax = PacketServer::kPacketBytesMax;
-// Descriptors that wait to be closed. Beyond it this process must not get more: it hears nobody.
+// Limit on descriptors that wait to be closed. Above it this process must not receive more, so it
+// reads no connection.
 constexpr size_t kClosingMax = 256;
 constexpr uid_t kNobody = static_cast<uid_t>(-1);
 
@@ -51,11 +53,11 @@ PacketServer::PacketServer(std::string path, Fd listener, Fd wake, Answer answer
       thread_([this] { Run(); }) {}
 
 PacketServer::~PacketServer() {
-  unlink(path_.c_str());  // while we listen: after that it may be another's
+  unlink(path_.c_str());  // while this still listens: later the path may be another server's
   const uint64_t one = 1;
   REMESH_CHECK(write(wake_.get(), &one, sizeof(one)) == sizeof(one));
   thread_.join();
-  closer_.Close(std::move(listener_));  // with those that it has not accepted
+  closer_.Close(std::move(listener_));  // and with it the connections not yet accepted
 }
 
 void PacketServer::Run() {
@@ -76,7 +78,8 @@ void PacketServer::Run() {
   }
 }
 
-// Its end comes before what it still has to say: that may have to wait, this must not.
+// Handles the end of a connection before its unread packets: reading them may have to wait, and the
+// end must not.
 void PacketServer::ServeHeld(std::span<const pollfd> waits) {
   auto next = held_.begin();
   for (const pollfd& wait : waits) {
@@ -124,7 +127,8 @@ int PacketServer::MillisToWait(bool choked) {
       absl::ToInt64Milliseconds(absl::Ceil(std::min(wait, kLongest), absl::Milliseconds(1))));
 }
 
-// Not one a round: else whoever keeps many connections busy holds up all who come.
+// Accepts many connections a round. If it accepted one, a peer that keeps many connections busy
+// would hold up all new ones.
 void PacketServer::Accept() {
   for (int i = 0; i < kAcceptedAtOnce; ++i) {
     if (!AcceptOne()) return;
@@ -139,7 +143,8 @@ bool PacketServer::AcceptOne() {
   }
   if (errno == EAGAIN || errno == EWOULDBLOCK) return false;
   if (errno == EINTR || errno == ECONNABORTED) return true;
-  // No descriptor is left, or no memory. Who waits is not known yet; the listener stays readable.
+  // No descriptor or no memory is left. The user of the waiting connection is not known yet, and
+  // the listener stays readable.
   if (!connections_.empty()) DropOldestOfBusiest(kNobody);
   usleep(kPauseMicros);
   return false;
@@ -154,7 +159,7 @@ void PacketServer::TakeIn(Fd connection) {
 }
 
 void PacketServer::Shut(Fd connection) {
-  shutdown(connection.get(), SHUT_RDWR);  // the peer is told now, whenever it is closed
+  shutdown(connection.get(), SHUT_RDWR);  // tells the peer now, however late the close is
   closer_.Close(std::move(connection));
 }
 

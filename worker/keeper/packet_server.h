@@ -19,34 +19,35 @@
 
 namespace remesh::worker {
 
-// Answers packets on a Unix socket, each connection's in turn, on a thread of its own. A peer that
-// does not read its answers, or sends what no packet may be, loses its connection; when there are
-// too many connections the longest silent goes of the user (uid) who has most, so that nobody cuts
-// off another by connecting often.
+// Answers packets on a Unix socket, those of each connection in order, on a thread of its own. A
+// peer that does not read its answers, or that sends an invalid packet, loses its connection. When
+// there are too many connections, the server drops the longest silent connection of the user (uid)
+// who has the most, so that nobody can cut off other users by connecting often.
 class PacketServer {
  public:
   struct Reply {
     std::string bytes;
     std::shared_ptr<const Fd> fd = nullptr;
-    // Called, on the server's thread, when the connection ends, whatever ends it but the server's own
-    // end. From now on it makes no room for others, and its end is heard at once.
+    // Called on the server's thread when the connection ends for any reason other than the end of
+    // the server itself. A connection with such a callback is never dropped to make room for
+    // others, and the server notices its end at once.
     std::function<void()> at_end = nullptr;
   };
-  // Called on the server's thread; must not block. The descriptor that it leaves in the packet is
-  // closed elsewhere, for that may.
+  // Called on the server's thread; must not block. The server closes the descriptor that the call
+  // leaves in the packet on another thread, because closing it may block.
   using Answer = std::function<Reply(Packet&)>;
-  // Whether a connection may stay: asked when it comes and before each of its packets is read.
-  // Empty: all may. The same.
+  // Whether a connection may stay: called when the connection arrives and before each of its
+  // packets is read. Empty: all may stay. Called on the server's thread; must not block.
   using Admit = std::function<bool(int connection)>;
 
-  // Called before each wait, for what has a time limit: how long until it must be called again.
-  // The same.
+  // Called before each wait, for work with a time limit. Returns the time until the server must
+  // call it again. Called on the server's thread; must not block.
   using Upkeep = std::function<absl::Duration()>;
 
   static constexpr size_t kPacketBytesMax = 4096;
   static constexpr size_t kConnectionsMax = 256;
 
-  // Errors: as ListenForPackets().
+  // Errors: as ListenForPackets(), and RESOURCE_EXHAUSTED if no file descriptor is left.
   static absl::StatusOr<std::unique_ptr<PacketServer>> Start(const std::string& path, int mode,
                                                              const std::string& field,
                                                              Answer answer, Admit admit = {},
@@ -63,36 +64,36 @@ class PacketServer {
 
   PacketServer(std::string path, Fd listener, Fd wake, Answer answer, Admit admit, Upkeep upkeep);
   void Run();
-  int MillisToWait(bool choked);  // -1: for ever
-  // What of held_ can be read or is at its end, and what of connections_ can be read, as their waits
-  // say: one each, in their order.
+  int MillisToWait(bool choked);  // -1: forever
+  // Serves the connections of held_ that can be read or have ended, and the connections of
+  // connections_ that can be read. `waits` has one entry for each connection, in their order.
   void ServeHeld(std::span<const pollfd> waits);
   void ServeAll(std::span<const pollfd> waits);
   void ServeOne(Connections& from, Connections::iterator connection);
-  // Whether it must not receive descriptors for now: too many wait to be closed.
+  // Whether the server must not receive descriptors for now, because too many wait to be closed.
   bool Choked() const;
   void Accept();
-  // Whether to go on accepting.
+  // Returns whether to go on accepting.
   bool AcceptOne();
   void TakeIn(Fd connection);
   void Shut(Fd connection);
   void End(Connections& from, Connections::iterator connection);
   void DropOldestOfBusiest(uid_t newcomer);
-  // First wake_ and held_, whose ends alone are waited for while it is choked; unless it is, the
-  // listener and connections_ too.
+  // The descriptors to wait for: wake_ and held_, then, unless the server is choked, the listener
+  // and connections_. While it is choked, held_ is watched only for ends of connections.
   std::vector<pollfd> Waits(bool choked) const;
-  // Whether the connection stays.
+  // Answers one packet. Returns whether the connection stays.
   bool Serve(Connection& connection);
 
   const std::string path_;
   Fd listener_;
-  const Fd wake_;  // readable: it ends
+  const Fd wake_;  // readable when the server must end
   const Answer answer_;
   const Admit admit_;
   const Upkeep upkeep_;
-  Closer closer_;            // of all that comes from outside
-  Connections connections_;  // the thread's own; the longest silent first
-  Connections held_;         // the same, those with at_ends
+  Closer closer_;            // for descriptors that come from outside
+  Connections connections_;  // used by the thread alone; the longest silent first
+  Connections held_;         // the same, for connections with at_ends
   std::thread thread_;       // last: it uses all of the above
 };
 

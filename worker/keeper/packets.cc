@@ -17,8 +17,8 @@
 namespace remesh::worker {
 namespace {
 
-// All that the kernel lets one send at once (SCM_MAX_FD): those that do not fit it closes itself, on
-// the thread that receives.
+// The most descriptors that the kernel lets a process send at once (SCM_MAX_FD). The kernel closes
+// those that do not fit into the buffer, on the thread that receives.
 constexpr size_t kDescriptorsMax = 253;
 
 absl::Status Unavailable(const std::string& what) {

@@ -13,30 +13,30 @@
 
 namespace remesh::worker {
 
-// What goes over a Unix socket of type SOCK_SEQPACKET: some bytes, and a file descriptor or none
-// (unix(7), SCM_RIGHTS). Whole, or not at all.
+// One packet on a Unix socket of type SOCK_SEQPACKET: some bytes and at most one file descriptor
+// (unix(7), SCM_RIGHTS). A packet arrives whole or not at all.
 struct Packet {
   std::string bytes;
   Fd fd = Fd();
   uid_t uid = static_cast<uid_t>(-1);  // see UserAt()
 };
 
-// The user at the other end of a Unix socket as it was connected, as the kernel says (SO_PEERCRED);
-// -1: unknown.
+// The user at the other end of a Unix socket at the time it was connected, as the kernel reports it
+// (SO_PEERCRED); -1: unknown.
 uid_t UserAt(int socket);
 
-// fd: -1: none; it stays the caller's. UNAVAILABLE (errno's text) when the other end is gone or
-// does not read.
+// Sends one packet. `fd` may be -1 for none; the caller keeps it. UNAVAILABLE (errno's text) if the
+// other end is gone or does not read.
 absl::Status SendPacket(int socket, std::string_view bytes, int fd);
 
-// Waits as long as the socket's own timeout says. UNAVAILABLE when the other end is gone,
-// DEADLINE_EXCEEDED after the timeout, INVALID_ARGUMENT for a packet above `max_bytes` or with more
-// than one descriptor. Those that are not the packet's are put into `left_over`, or closed if that is
-// null.
+// Receives one packet, waiting for at most the socket's own timeout. UNAVAILABLE if the other end
+// is gone, DEADLINE_EXCEEDED after the timeout, INVALID_ARGUMENT for a packet above `max_bytes` or
+// with more than one descriptor. The descriptors of such a packet are put into `left_over`, or
+// closed if that is null.
 absl::StatusOr<Packet> ReceivePacket(int socket, size_t max_bytes,
                                      std::vector<Fd>* left_over = nullptr);
 
-// As ListenAt() and ConnectTo(), of that type.
+// As ListenAt() and ConnectTo(), for type SOCK_SEQPACKET.
 absl::StatusOr<Fd> ListenForPackets(const std::string& path, int mode, const std::string& field);
 absl::StatusOr<Fd> ConnectForPackets(const std::string& path);
 

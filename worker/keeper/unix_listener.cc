@@ -28,7 +28,7 @@ absl::StatusOr<sockaddr_un> AddressAt(const std::string& path, const std::string
   return address;
 }
 
-// 0, or the errno of connecting.
+// Returns 0, or the errno of connecting.
 int Connect(const sockaddr_un& address, int type, Fd& fd) {
   fd.Reset(socket(AF_UNIX, type | SOCK_CLOEXEC, 0));
   if (!fd) return errno;
@@ -37,8 +37,9 @@ int Connect(const sockaddr_un& address, int type, Fd& fd) {
              : errno;
 }
 
-// Only a socket that refuses has nobody behind it: one of another type, or that this user may not
-// open, is somebody's.
+// Removes a socket left at the address. Only a socket that refuses the connection has no process
+// behind it. A socket of another type, or one that this user may not open, belongs to another
+// process.
 absl::Status MakeRoom(const sockaddr_un& address, int type, const std::string& field) {
   const std::string path = address.sun_path;
   std::error_code ignored;
@@ -60,7 +61,7 @@ absl::StatusOr<Fd> ListenAt(const std::string& path, int type, int mode, const s
   ASSIGN_OR_RETURN(const sockaddr_un address, AddressAt(path, field));
   RETURN_IF_ERROR(MakeRoom(address, type, field));
   Fd fd(socket(AF_UNIX, type | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-  // The socket must never be there with more rights than it is to have.
+  // The socket must never exist with more rights than `mode` gives it.
   const mode_t before = umask(0777 & ~mode);
   const bool bound =
       fd && bind(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) == 0;

@@ -8,12 +8,12 @@
 
 namespace remesh::worker {
 
-// A Unix socket of `type` (SOCK_STREAM, SOCK_SEQPACKET) that listens at `path`, with `mode`, and does
-// not block; its folder is made if absent. What a process that is gone left there makes room.
-// INVALID_ARGUMENT naming `field` for a path that does not fit, is something else, or is in use.
+// Opens a non-blocking Unix socket of `type` (SOCK_STREAM, SOCK_SEQPACKET) that listens at `path`,
+// with `mode`. Makes the folder if it is absent, and replaces a socket that an ended process left
+// there. INVALID_ARGUMENT naming `field` if the path is too long, is not a socket, or is in use.
 absl::StatusOr<Fd> ListenAt(const std::string& path, int type, int mode, const std::string& field);
 
-// A connection to such a socket. UNAVAILABLE when nobody listens there, INVALID_ARGUMENT (path).
+// Connects to such a socket. UNAVAILABLE if no process listens there, INVALID_ARGUMENT (path).
 absl::StatusOr<Fd> ConnectTo(const std::string& path, int type);
 
 }  // namespace remesh::worker

@@ -15,7 +15,7 @@
 
 namespace remesh::worker {
 
-// Descriptors of this process.
+// Number of open descriptors of this process.
 inline int OpenFiles() {
   int files = 0;
   for ([[maybe_unused]] const auto& entry : std::filesystem::directory_iterator("/proc/self/fd"))
@@ -23,7 +23,7 @@ inline int OpenFiles() {
   return files;
 }
 
-// One packet of one byte with as many descriptors.
+// Sends one packet of one byte with the descriptors `fds`.
 inline void SendDescriptors(const Fd& connection, const std::vector<int>& fds) {
   char byte = 'x';
   iovec data{&byte, 1};
@@ -41,8 +41,8 @@ inline void SendDescriptors(const Fd& connection, const std::vector<int>& fds) {
   REMESH_CHECK(sendmsg(connection.get(), &message, MSG_NOSIGNAL) == 1);
 }
 
-// A TCP connection of this host. Whoever closes the last descriptor of `slow` waits until `other` is
-// closed, for a minute at most: it has bytes to send that nobody reads (SO_LINGER, socket(7)).
+// A TCP connection of this host. Closing the last descriptor of `slow` blocks until `other` is
+// closed, for at most a minute: `slow` has bytes to send that nobody reads (SO_LINGER, socket(7)).
 struct LingeringSocket {
   Fd slow, other;
 };
