@@ -12,12 +12,12 @@ namespace {
 static_assert(std::endian::native == std::endian::little);
 
 uint32_t LoadByte(const std::byte* at) {
-  // atomic_ref takes no const: nothing is written.
+  // atomic_ref takes no pointer to const; nothing is written.
   std::atomic_ref<std::byte> byte(*const_cast<std::byte*>(at));
   return std::to_integer<uint32_t>(byte.load(std::memory_order_relaxed));
 }
 
-// `count` <= 8 bits from `bit` on. Reads no byte that holds none of them.
+// Loads `count` <= 8 bits, from `bit` on. Reads only bytes that hold some of these bits.
 uint32_t LoadBits(const std::byte* source, int64_t bit, int count) {
   const std::byte* at = source + bit / 8;
   const int shift = static_cast<int>(bit % 8);
@@ -26,7 +26,7 @@ uint32_t LoadBits(const std::byte* source, int64_t bit, int count) {
   return (value >> shift) & ((1u << count) - 1);
 }
 
-// Writes the `count` low bits of `value` at `shift` of a byte: shift + count <= 8.
+// Writes the `count` low bits of `value` at bit `shift` of a byte. REQUIRES: shift + count <= 8.
 void StoreBits(std::byte* at, int shift, int count, uint32_t value) {
   if (count == 8) {
     *at = static_cast<std::byte>(value);
@@ -40,8 +40,9 @@ void StoreBits(std::byte* at, int shift, int count, uint32_t value) {
   }
 }
 
-// Whole target bytes from a source that starts at bit `shift` (1..7) of a byte. Words are read only
-// where the run covers every byte of them, so that bytes with other writers are left to LoadBits.
+// Copies whole target bytes from a source that starts at bit `shift` (1..7) of a byte. It reads
+// whole words only where the run covers every byte of them; LoadBits reads bytes with other
+// writers.
 void CopyShifted(const std::byte* source, int shift, std::byte* target, int64_t bytes) {
   auto one = [&](int64_t i) { target[i] = static_cast<std::byte>(LoadBits(source + i, shift, 8)); };
   int64_t i = 0;

@@ -5,7 +5,7 @@
 
 namespace remesh::worker {
 
-// What plans and hosts measure by.
+// The units that plans and hosts share.
 using planner::ChunksOf;
 using planner::kChunkBits;
 using planner::kChunkBytes;

@@ -19,7 +19,7 @@ void CopyPastCache(std::byte* target, const std::byte* source, size_t bytes) {
   const size_t head = std::min(to_line, bytes);
   std::memcpy(target, source, head);
   size_t at = head;
-  for (; at + kLine <= bytes; at += kLine) {  // whole lines: parts of them would be dear
+  for (; at + kLine <= bytes; at += kLine) {  // whole lines: partial lines are slow
     const auto* from = reinterpret_cast<const __m128i*>(source + at);
     auto* to = reinterpret_cast<__m128i*>(target + at);
     const __m128i words[] = {_mm_loadu_si128(from), _mm_loadu_si128(from + 1),

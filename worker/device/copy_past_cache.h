@@ -5,12 +5,12 @@
 
 namespace remesh::worker {
 
-// memcpy() for what is not read again soon: past the cache where the processor can, so that the
-// target's memory is not read in order to be overwritten, and what is in the cache stays. Other threads
-// see the bytes only after FenceCopies(). REQUIRES: no overlap.
+// memcpy() for bytes that are not read again soon. Where the processor can, it writes past the
+// cache: the processor then does not read the target's memory before overwriting it, and the cache
+// keeps its content. Other threads see the bytes only after FenceCopies(). REQUIRES: no overlap.
 void CopyPastCache(std::byte* target, const std::byte* source, size_t bytes);
 
-// Orders the copies of this thread before whatever it writes next.
+// Orders the copies of this thread before its later writes.
 void FenceCopies();
 
 }  // namespace remesh::worker

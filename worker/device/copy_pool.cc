@@ -63,7 +63,7 @@ void CopyPool::RunThread() {
       queued_.pop_front();
     }
     job.work();
-    job.work = nullptr;  // what it holds ends here, not on the owning thread
+    job.work = nullptr;  // destroys its captures here, not on the owning thread
     {
       absl::MutexLock lock(&mutex_);
       ended_.push_back(std::move(job));

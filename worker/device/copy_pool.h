@@ -11,9 +11,10 @@
 
 namespace remesh::worker {
 
-// A few threads that copy, pack and hash on behalf of one owning thread. Work runs on the pool in
-// the order it was given; its `done` runs on the owning thread, inside Drain(), exactly once: OK
-// when the work ran, CANCELLED when it did not. Only the owning thread calls it.
+// A few threads that copy, pack and hash on behalf of one owning thread. The pool starts work in
+// the order in which it was given. The `done` of each work runs on the owning thread, inside
+// Drain(), exactly once: with OK if the work ran, with CANCELLED if it did not. Only the owning
+// thread calls the pool.
 class CopyPool {
  public:
   using Work = absl::AnyInvocable<void()>;
@@ -23,7 +24,7 @@ class CopyPool {
   // `on_finished` runs on any thread whenever Drain() has something to do; it must not block.
   // REQUIRES: threads > 0.
   CopyPool(int threads, Notify on_finished);
-  // Waits for the work that runs; the rest, and every `done` not yet run, is dropped.
+  // Waits for the running work. Drops the rest, and every `done` that has not run yet.
   ~CopyPool();
 
   CopyPool(const CopyPool&) = delete;
@@ -31,13 +32,14 @@ class CopyPool {
 
   void Run(Work work, Done done);
 
-  // Work that no thread has begun ends CANCELLED.
+  // Ends with CANCELLED the work that no thread has begun.
   void CancelQueued();
 
-  // Runs the `done` of what has ended; returns whether there was any. A `done` may give new work.
+  // Runs the `done` of all work that has ended; returns whether there was any. A `done` may give
+  // new work.
   bool Drain();
 
-  // Work given whose `done` has not begun.
+  // Amount of work given whose `done` has not begun.
   int pending() const { return pending_; }
 
  private:
@@ -52,7 +54,7 @@ class CopyPool {
     return stopping_ || !queued_.empty();
   }
 
-  int pending_ = 0;  // the owning thread's
+  int pending_ = 0;  // used by the owning thread alone
   const Notify on_finished_;
   absl::Mutex mutex_;
   std::deque<Job> queued_ ABSL_GUARDED_BY(mutex_);

@@ -17,8 +17,8 @@ absl::Status NoSharedMemory(std::string_view device, std::string_view why);
 // INVALID_ARGUMENT (NO_SUCH_MEMORY; device, bytes, why).
 absl::Status NoSuchMemory(std::string_view device, int64_t bytes, std::string_view why);
 
-// INTERNAL (DEVICE_ERROR; device, error): what is said of everything that the device was given after
-// `error`, its own name for what happened, and of what it had not ended by then.
+// INTERNAL (DEVICE_ERROR; device, error): the result of all work that the device was given after
+// `error`, or had not ended by then. `error` is the device's own name for the failure.
 absl::Status DeviceError(std::string_view device, std::string_view error, std::string_view detail);
 
 }  // namespace remesh::worker

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "worker/device/digest.h"
 
-// For the size of the state.
+// For the size of XXH3's state.
 #define XXH_STATIC_LINKING_ONLY
 #include "xxhash.h"
-// XXH3 with the widest vectors that the processor has: the library's own functions use SSE2 alone.
+// XXH3 with the widest vectors that the processor has; the library's default functions use only
+// SSE2.
 #if defined(__x86_64__)
 #include "xxh_x86dispatch.h"
 #endif

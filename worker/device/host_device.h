@@ -9,8 +9,8 @@
 
 namespace remesh::worker {
 
-// The host's memory, worked on by a few threads: a chunk is copied and hashed while it is in the
-// cache.
+// The host's memory, with a few threads that work on it. They copy and hash each chunk while it is
+// in the cache.
 class HostDevice final : public Device {
  public:
   // As CopyPool().
@@ -31,7 +31,8 @@ class HostDevice final : public Device {
   int pending() const override { return pool_.pending(); }
 
  private:
-  // `work` is done to one chunk after the other until it returns false: that is the mismatch.
+  // Runs `work` on one chunk after the other until it returns false, which makes that chunk the
+  // mismatch.
   template <typename Work>
   void Run(std::vector<SlicePart> parts, Work work, Done done);
 

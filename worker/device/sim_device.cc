@@ -26,7 +26,7 @@ absl::Status SimError(const SimOptions& options) {
   return DeviceError(options.device, "SIMULATED", "a fault that a test asked for");
 }
 
-// What work will write holds noise until it has been written.
+// Fills the memory that the work will write with noise.
 void SpoilTargets(WorkTable& table) {
   kernels::Stage noise;
   std::memset(noise.words, kNoise, sizeof(noise.words));
@@ -191,7 +191,7 @@ void SimDevice::RunThread() {
     Linger();
     const bool failed = !work.result.ok();
     if (!failed) work.result = work.run(random_);
-    work.run = nullptr;  // what it holds ends here, not on the owning thread
+    work.run = nullptr;  // destroys its captures here, not on the owning thread
     {
       absl::MutexLock lock(&mutex_);
       ended_.push_back(std::move(work));

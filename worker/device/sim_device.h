@@ -22,12 +22,12 @@ struct SimOptions {
   bool delays = true;
 };
 
-// A GPU that is not there: with it everything around a GPU is tested on any machine. Its addresses
-// crash whoever dereferences them; work runs on a thread of its own, by the code that GPUs run, late
-// and in an order of its own; what work will write holds noise from the moment it is given, so that
-// who reads too early, or relies on work that was cancelled, finds out. Parts may lie in the memory
-// of this device, of another of the process, or of the host.
-// All that Device asks for, and its stream: it has more than 25 methods.
+// A simulated GPU, for tests of all code around a GPU on any machine. Dereferencing one of its
+// addresses crashes. Work runs on a thread of its own, with the code that GPUs run, late and in an
+// arbitrary order. The memory that work will write holds noise from the moment the work is given,
+// so that a test catches code that reads too early or relies on cancelled work. Parts may lie in
+// the memory of this device, of another device of the process, or of the host.
+// It has the methods of Device, and its stream: it has more than 25 methods.
 class SimDevice final : public Device {
  public:
   using Notify = absl::AnyInvocable<void() const>;
@@ -59,11 +59,11 @@ class SimDevice final : public Device {
   bool Drain() override;
   int pending() const override { return pending_; }
 
-  // The most memory that was allocated at once.
+  // The most memory that was ever allocated at once, in bytes.
   int64_t most_bytes() const { return memory_.most_bytes(); }
 
-  // When `works` more have run, everything else ends in DeviceError(), as with a context of CUDA in
-  // error; and then `on_finished` is not called any more.
+  // After `works` more works have run, all other work ends in DeviceError(), as when a CUDA context
+  // is in error. From then on `on_finished` is not called.
   void FailAfter(int64_t works);
 
  private:
@@ -77,7 +77,7 @@ class SimDevice final : public Device {
   void Give(absl::AnyInvocable<Mismatch(std::mt19937&)> run, Done done);
   void RunThread();
   void Linger();
-  // The work that the thread does next; it has none when there is nothing more to do.
+  // Waits for and returns the thread's next work, which has no `run` when the device stops.
   Work Next();
   bool HasWork() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     return stopping_ || !queued_.empty();
@@ -86,8 +86,8 @@ class SimDevice final : public Device {
   const SimOptions options_;
   const Notify on_finished_;
   SimMemory memory_;
-  int pending_ = 0;      // the owning thread's
-  std::mt19937 random_;  // the stream thread's
+  int pending_ = 0;      // used by the owning thread alone
+  std::mt19937 random_;  // used by the stream's thread
   absl::Mutex mutex_;
   std::deque<Work> queued_ ABSL_GUARDED_BY(mutex_);
   std::deque<Work> ended_ ABSL_GUARDED_BY(mutex_);

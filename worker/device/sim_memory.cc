@@ -31,23 +31,24 @@ std::byte* Reserve(size_t bytes) {
   return static_cast<std::byte*>(at);
 }
 
-// One allocation, mapped between two pages that crash, its end at the second one's begin.
+// One allocation. The bytes lie between two guard pages; their end is the begin of the second.
 struct Segment {
   size_t bytes = 0;             // whole pages
-  std::byte* hidden = nullptr;  // where the bytes are
+  std::byte* hidden = nullptr;  // address at which devices access the bytes
 };
 
 absl::Mutex& RegistryMutex() {
   static auto* const mutex = new absl::Mutex;
   return *mutex;
 }
-// By the address that is given out.
+// Segments by the device address that callers get.
 std::map<const std::byte*, Segment>& Registry() {
   static auto* const segments = new std::map<const std::byte*, Segment>;
   return *segments;
 }
 
-// Zero, and never shorter than it is: whoever maps it may rely on that.
+// Makes a zeroed file that is sealed against shrinking and growing, so that a process may safely
+// map it.
 Fd MakeFile(size_t bytes) {
   Fd file(memfd_create("remesh-sim-device", MFD_CLOEXEC | MFD_ALLOW_SEALING));
   REMESH_CHECK(file.get() >= 0 && ftruncate(file.get(), static_cast<off_t>(bytes)) == 0);
@@ -63,7 +64,7 @@ std::byte* MapSegment(int file, size_t bytes) {
   return static_cast<std::byte*>(hidden);
 }
 
-// What devices use of the pages of an allocation.
+// The bytes that devices use of an allocation's pages.
 size_t UsedBytes(int64_t bytes) {
   return RoundedUp(std::max<size_t>(static_cast<size_t>(bytes), 1), kDeviceAlignment);
 }
@@ -118,8 +119,8 @@ absl::StatusOr<std::shared_ptr<std::byte>> SimMemory::Allocate(int64_t bytes) {
   const size_t pages = PageBytes(bytes);
   const std::shared_ptr<std::byte> memory = GiveOut(MakeFile(pages).get(), bytes);
   std::memset(Behind(memory.get()), 0xA5,
-              pages);  // what stands in fresh memory is nobody's to read
-  // Its end is the end of a page: who goes on crashes.
+              pages);  // fresh memory has no defined content
+  // The allocation ends at the end of a page, so that access beyond it crashes.
   return std::shared_ptr<std::byte>(memory, memory.get() + (pages - UsedBytes(bytes)));
 }
 

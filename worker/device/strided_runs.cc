@@ -9,7 +9,7 @@
 namespace remesh::worker {
 namespace {
 
-// A constant size becomes a few moves instead of a call.
+// With a constant size the compiler emits a few moves instead of a call.
 template <int64_t kBytes>
 void CopyFixedRows(const std::byte* source, int64_t source_stride, std::byte* target,
                    int64_t target_stride, int64_t count) {
@@ -31,7 +31,7 @@ StridedRuns MakeRuns(const planner::Box& frame, const planner::Box& box, int bit
     runs.bit += (box.dims[d].lo - frame.dims[d].lo) * stride;
     StridedRuns::Loop* inner = runs.loops.empty() ? nullptr : &runs.loops.back();
     if (count == 1) {
-      // Nothing to step over.
+      // There is nothing to step over.
     } else if (inner == nullptr && stride == runs.run_bits) {
       runs.run_bits *= count;
     } else if (inner != nullptr && stride == inner->count * inner->stride) {

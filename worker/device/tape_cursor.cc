@@ -11,8 +11,8 @@ namespace {
 
 bool Aligned(int64_t a, int64_t b, int64_t c) { return ((a | b | c) & 7) == 0; }
 
-// The rows at the cursor that lie within `bits` and are whole bytes, between memory and `packed`.
-// Returns the bits copied.
+// Copies the rows at the cursor that lie within `bits` and are whole bytes, between memory and
+// `packed`. Returns the number of bits copied.
 template <bool kPack>
 int64_t CopyWholeRows(TapeCursor& cursor, int64_t bits, std::byte* packed) {
   const int64_t row = cursor.row_bits();
@@ -28,8 +28,8 @@ int64_t CopyWholeRows(TapeCursor& cursor, int64_t bits, std::byte* packed) {
   return rows * row;
 }
 
-// Nobody reads a target again soon: long runs go past the cache, which measured 1.2 to 1.4 times as
-// fast from 512 bytes on (rows to columns, in memory far larger than the cache).
+// A target is not read again soon, so long runs go past the cache. From 512 bytes on that measured
+// 1.2 to 1.4 times as fast (rows to columns, in memory far larger than the cache).
 constexpr int64_t kPastCacheBits = int64_t{1024} * 8;
 
 template <bool kPack>
@@ -65,7 +65,7 @@ TapeCursor::TapeCursor(const TapeView& view, int64_t position)
   Enter(position - piece_->begin);
 }
 
-// To `offset` bits into the piece.
+// Moves to `offset` bits into the piece.
 void TapeCursor::Enter(int64_t offset) {
   const StridedRuns& runs = piece_->runs;
   int64_t run = offset / runs.run_bits;

@@ -17,21 +17,21 @@ class TapeCursor {
 
   // The rest of the run at hand.
   std::byte* data() const { return piece_->data; }
-  int64_t bit() const { return bit_; }        // of data(), where it begins
+  int64_t bit() const { return bit_; }        // of data(), where the rest of the run begins
   int64_t bits() const { return run_left_; }  // > 0 unless the view has ended
 
-  // How many whole runs follow from here at one stride, in bits; 0 in the midst of a run.
+  // Number of whole runs that follow from here at one stride, which is in bits; 0 inside a run.
   int64_t rows() const;
   int64_t row_bits() const { return piece_->runs.run_bits; }
   int64_t stride() const {
     return piece_->runs.loops.empty() ? 0 : piece_->runs.loops.back().stride;
   }
-  // Where the next `bits` bits lie when they are one run of whole bytes; null otherwise.
+  // Where the next `bits` bits lie if they are one run of whole bytes; null otherwise.
   std::byte* Contiguous(int64_t bits) const {
     return bits > run_left_ || (bits | bit_) % 8 != 0 ? nullptr : data() + bit_ / 8;
   }
 
-  // REQUIRES: at most bits(); or a number of rows() that are there.
+  // REQUIRES: for Skip(), at most bits(); for SkipRows(), at most rows().
   void Skip(int64_t bits);
   void SkipRows(int64_t rows);
 

@@ -17,7 +17,7 @@ using kernels::PieceEntry;
 
 static_assert(kernels::kChunkBits == kChunkBits);
 
-// A piece without its `outer` loops.
+// The entry of a piece without the piece's `outer` outermost loops.
 PieceEntry InnerEntry(const TapePiece& piece, size_t outer) {
   PieceEntry entry{.data = reinterpret_cast<unsigned char*>(piece.data),
                    .run_bits = piece.runs.run_bits};
@@ -29,8 +29,8 @@ PieceEntry InnerEntry(const TapePiece& piece, size_t outer) {
   return entry;
 }
 
-// Those of the piece's entries that [lo, hi) goes through: more than one only where it has more loops
-// than an entry.
+// Appends the piece's entries that intersect [lo, hi). A piece has more than one entry only if it
+// has more loops than an entry can hold.
 void AppendPiece(const TapePiece& piece, int64_t lo, int64_t hi, std::vector<PieceEntry>& entries) {
   const size_t loops = piece.runs.loops.size();
   const size_t outer = loops > kLoopsMax ? loops - kLoopsMax : 0;
@@ -46,7 +46,7 @@ void AppendPiece(const TapePiece& piece, int64_t lo, int64_t hi, std::vector<Pie
   });
 }
 
-// Pieces of a table, side by side.
+// A range of adjacent pieces of a table.
 struct Pieces {
   int32_t first = -1;
   int32_t count = 0;

@@ -327,7 +327,7 @@ TEST_F(SlowCloseTest, DescriptorsThatAreTooManyHoldUpNobody) {
 }
 
 TEST_F(SlowCloseTest, ADescriptorThatIsNeverReceivedHoldsUpNobody) {
-  ASSERT_TRUE(SendPacket(peer_.get(), std::string(10'000, 'z'), -1).ok());  // too large: ends the connection
+  ASSERT_TRUE(SendPacket(peer_.get(), std::string(10'000, 'z'), -1).ok());  // too large
   SendDescriptors(peer_, {socket_.slow.get()});
   Go();
   EXPECT_TRUE(Ask(Connected(path_)).ok());
@@ -341,7 +341,7 @@ TEST_F(SlowCloseTest, TheServersEndDoesNotWaitForWhatItHasNotReceived) {
     server_ = nullptr;
     ended.Notify();
   });
-  while (std::filesystem::exists(path_)) absl::SleepFor(absl::Milliseconds(1));  // until the server begins to end
+  while (std::filesystem::exists(path_)) absl::SleepFor(absl::Milliseconds(1));  // until it ends
   Go();
   EXPECT_TRUE(ended.WaitForNotificationWithTimeout(absl::Seconds(10)));
   socket_.other.Reset();

@@ -7,8 +7,8 @@
 
 #include "worker/device/shard_view.h"
 
-// The plainest possible words for what copies do, one bit at a time, and random cases to
-// compare them on.
+// The simplest reference implementations of copies, one bit at a time, and random cases to compare
+// them on.
 namespace remesh::worker::reference {
 
 using Bytes = std::vector<std::byte>;
@@ -80,7 +80,7 @@ class Random {
     return box;
   }
 
-  // A frame around `box`, in each dimension as often tight as not.
+  // A frame around `box`; in each dimension it is tight half of the time.
   planner::Box Around(const planner::Box& box) {
     planner::Box frame = box;
     for (planner::Interval& dim : frame.dims) {
@@ -89,7 +89,7 @@ class Random {
     return frame;
   }
 
-  // Noise for a shard of `frame`, with the zero bits that a shard ends in.
+  // Noise for a shard of `frame`, with the zero bits that end a shard.
   Bytes Shard(const planner::Box& frame, int bits) {
     Bytes bytes(static_cast<size_t>(PackedBytes(frame, bits)));
     for (std::byte& byte : bytes) byte = static_cast<std::byte>(Uniform(0, 255));

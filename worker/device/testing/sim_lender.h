@@ -35,7 +35,7 @@ inline std::string BytesOf(const SimIpcHandle& handle) {
   return {reinterpret_cast<const char*>(&handle), sizeof(handle)};
 }
 
-// A process that has an allocation of a simulated device, whole pages that begin with `content`.
+// A process that owns an allocation of a simulated device: whole pages that begin with `content`.
 class SimLender {
  public:
   SimLender(std::string_view device, std::string_view content) {
@@ -63,7 +63,8 @@ class SimLender {
   }
 
  private:
-  // The child: other threads' locks are held for ever there, so it makes system calls alone.
+  // Runs in the child. Locks of other threads stay held there forever, so it makes only system
+  // calls.
   [[noreturn]] static void Lend(std::string_view device, std::string_view content, int told) {
     constexpr size_t kPageBytes = 4096;
     prctl(PR_SET_PDEATHSIG, SIGKILL);
