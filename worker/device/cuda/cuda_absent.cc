@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is built where no CUDA toolkit was found.
+// The implementation for builds without a CUDA toolkit.
 #include "base/error.h"
 #include "worker/device/cuda/cuda_device.h"
 

@@ -19,7 +19,7 @@
 namespace remesh::worker {
 namespace {
 
-// The driver that is loaded, beside what this binary needs.
+// Checks the loaded driver against the needs of this binary.
 absl::Status CheckDriver() {
   CudaVersions versions;
   cudaDriverGetVersion(&versions.driver);
@@ -30,7 +30,7 @@ absl::Status CheckDriver() {
   return CheckCudaDriver(versions, ReleaseIn(text));
 }
 
-// Why the GPUs cannot be counted.
+// The error for a failure to count the GPUs.
 absl::Status NoCount(cudaError_t error) {
   cudaGetLastError();
   switch (error) {
@@ -58,7 +58,7 @@ absl::StatusOr<std::vector<int>> ChosenGpus(const CudaOptions& options) {
   return chosen;
 }
 
-// Those of `chosen` that are connected with `index` both ways.
+// The GPUs of `chosen` that can access `index` and that `index` can access.
 std::vector<int> PeersOf(int index, const std::vector<int>& chosen) {
   std::vector<int> peers;
   for (int other : chosen) {

@@ -14,10 +14,10 @@
 namespace remesh::worker {
 namespace {
 
-// Runs on a thread of the driver, where CUDA must not be called.
+// Runs on a thread of the driver, which must not call CUDA.
 void Wake(void* on_finished) { (*static_cast<const std::function<void()>*>(on_finished))(); }
 
-// A work in two, and what they found.
+// Work split in two, and the results of the halves.
 struct TwoWorks {
   WorkHalves halves;
   Device::Done done;
@@ -63,7 +63,7 @@ absl::Status CudaDevice::Start() {
 
 CudaDevice::~CudaDevice() {
   cudaSetDevice(gpu_.index);
-  // Behind them no function of the host will look for on_finished_.
+  // After this no host function uses on_finished_ any more.
   for (cudaStream_t stream : streams_) {
     if (stream != nullptr) cudaStreamSynchronize(stream);
   }
@@ -244,7 +244,8 @@ void CudaDevice::Finish(Work& work) {
 void CudaDevice::Fail(cudaError_t error) {
   failure_ = CudaStatus(gpu_.label, error);
   failed_ = true;
-  // Returns at once where the context is in error; else nothing may run on in memory that is given up.
+  // Returns at once if the context is in error. Otherwise waits, so that no work still runs on
+  // memory that callers give up.
   for (cudaStream_t stream : streams_) cudaStreamSynchronize(stream);
   for (Work& work : in_flight_) {
     work.result = failure_;

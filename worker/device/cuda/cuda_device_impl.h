@@ -20,13 +20,14 @@
 
 namespace remesh::worker {
 
-// One GPU. Work goes to its streams at once, in turn, while there is room for tables; what waits for
-// room waits here, and can be taken back. Its end is an event, which the owner finds in Drain(); a
-// function of the host behind it wakes the owner.
-// All that Device asks for, and its streams: it has more than 25 methods.
+// One GPU. Work goes to its streams in turn, at once while there is room for tables. Work without
+// room waits here and can be taken back. An event marks the end of each work; the owner finds it in
+// Drain(). A host function queued after the event wakes the owner.
+// It has the methods of Device, and its streams: it has more than 25 methods.
 class CudaDevice final : public Device {
  public:
-  // Makes the GPU's context, which takes a while. `peers` are the GPUs that reach its memory.
+  // Creates the GPU's context, which takes a while. `peers` are the GPUs that can access its
+  // memory.
   static absl::StatusOr<std::unique_ptr<CudaDevice>> Open(int index, std::vector<int> peers,
                                                           std::function<void()> on_finished);
   ~CudaDevice() override;
@@ -66,7 +67,7 @@ class CudaDevice final : public Device {
   struct Gpu {
     int index;
     std::string label;       // "cuda:0"
-    std::vector<int> peers;  // that reach its memory
+    std::vector<int> peers;  // that can access its memory
   };
 
   CudaDevice(Gpu gpu, std::function<void()> on_finished);
@@ -75,23 +76,23 @@ class CudaDevice final : public Device {
   void RunTable(WorkKind kind, std::vector<SlicePart> parts, std::byte* buffer, Done done);
   void RunInHalves(WorkKind kind, std::vector<SlicePart> parts, std::byte* buffer, Done done);
   void Give(Work work);
-  // Launches what waits, in its order, until there is no room.
+  // Launches the waiting work, in its order, until there is no room.
   void LaunchWaiting();
   cudaError_t Launch(Work& work);
   cudaError_t LaunchTable(Work& work, cudaStream_t stream);
   cudaError_t TakeEvent(cudaEvent_t& event);
-  // Moves what has ended to ended_, with its result.
+  // Moves the work that has ended to ended_, with its result.
   void CollectEnded();
   void Finish(Work& work);
-  // For what any thread may call.
+  // For the methods that any thread may call.
   absl::Status CheckAlive() const;
-  // Everything ends in `error` from now on.
+  // Makes all work end in `error` from now on.
   void Fail(cudaError_t error);
 
   const Gpu gpu_;
   const std::function<void()> on_finished_;
-  absl::Status failure_;              // the owner's
-  std::atomic<bool> failed_ = false;  // the same for every thread
+  absl::Status failure_;              // used by the owner alone
+  std::atomic<bool> failed_ = false;  // the same, for other threads
   int pending_ = 0;
   uint64_t launched_ = 0;
   TableRing ring_;

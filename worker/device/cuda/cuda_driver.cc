@@ -12,8 +12,8 @@ namespace {
 
 std::string Spelled(int version) { return absl::StrCat(version / 1000, ".", version % 1000 / 10); }
 
-// The first release of the driver that knows a major version: NVIDIA's "CUDA Compatibility", table
-// of minimum drivers.
+// The first driver release that supports a major version. Source: NVIDIA's "CUDA Compatibility",
+// table of minimum drivers.
 std::string NeededFor(int runtime) {
   switch (runtime / 1000) {
     case 12:
@@ -49,8 +49,8 @@ absl::Status CheckCudaDriver(const CudaVersions& versions, std::string_view rele
                      {"runtime_version", runtime}}});
 }
 
-// "NVRM version: NVIDIA UNIX x86_64 Kernel Module  570.86.10  Thu ...": the first word of digits and
-// dots.
+// Returns the first word of digits and dots, as in "NVRM version: NVIDIA UNIX x86_64 Kernel Module
+// 570.86.10  Thu ...".
 std::string_view ReleaseIn(std::string_view version_file) {
   std::string_view left = version_file.substr(0, version_file.find('\n'));
   while (!left.empty()) {

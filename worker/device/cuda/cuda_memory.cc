@@ -27,8 +27,8 @@ absl::Status CudaStatus(std::string_view device, cudaError_t error) {
 
 namespace {
 
-// The functions of the driver that manage virtual memory: the runtime has none, and linking the
-// driver's library would keep the binary from starting where there is none.
+// The driver's functions for virtual memory. The runtime has none, and a binary linked with the
+// driver's library would not start on a machine without the driver.
 struct VirtualMemoryApi {
   decltype(&cuDeviceGetAttribute) get_attribute = nullptr;
   decltype(&cuMemGetAllocationGranularity) granularity = nullptr;
@@ -45,7 +45,7 @@ struct VirtualMemoryApi {
 
 template <typename Function>
 bool Find(const char* name, Function& function) {
-  constexpr unsigned kSince = 11030;  // the driver's version whose signatures cuda.h has for these
+  constexpr unsigned kSince = 11030;  // the driver version with the signatures of cuda.h
   void* found = nullptr;
   cudaDriverEntryPointQueryResult result{};
   if (cudaGetDriverEntryPointByVersion(name, &found, kSince, cudaEnableDefault, &result) !=
@@ -96,7 +96,7 @@ CUmemAllocationProp ExportableOn(int index) {
   return prop;
 }
 
-// Physical memory with addresses. What of it there is when it ends goes back.
+// Physical memory mapped to addresses. The destructor releases as much of it as was made.
 struct Mapping {
   int index = 0;
   size_t bytes = 0;
@@ -111,7 +111,7 @@ struct Mapping {
     if (handle != 0) Api()->release(handle);
   }
 
-  // A whole number of the units that the driver gives memory in.
+  // Sets `bytes` to `wanted`, rounded up to whole units of the driver's granularity.
   CUresult RoundUp(const CUmemAllocationProp& prop, size_t wanted) {
     size_t unit = 0;
     const CUresult result = Api()->granularity(&unit, &prop, CU_MEM_ALLOC_GRANULARITY_RECOMMENDED);
@@ -130,7 +130,7 @@ struct Mapping {
   CUresult Import(const std::vector<int>& peers, int exported, size_t wanted) {
     CUresult result = RoundUp(ExportableOn(index), wanted);
     if (result != CUDA_SUCCESS) return result;
-    // The interface takes the descriptor itself where a pointer is declared.
+    // The driver expects the descriptor's value in the pointer argument.
     void* const descriptor = reinterpret_cast<void*>(static_cast<intptr_t>(exported));
     result = Api()->import_handle(&handle, descriptor, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR);
     return result == CUDA_SUCCESS ? Map(peers) : result;
@@ -152,7 +152,7 @@ struct Mapping {
   }
 };
 
-// From an address to the end of its allocation; 0: the driver does not know it.
+// Number of bytes from an address to the end of its allocation; 0: the driver does not know it.
 int64_t BytesFrom(const void* data) {
   static const auto get_range = [] {
     decltype(&cuMemGetAddressRange) function = nullptr;
@@ -166,14 +166,13 @@ int64_t BytesFrom(const void* data) {
   return static_cast<int64_t>(bytes - (address - begin));
 }
 
-// The runtime's word for what the driver answered here.
+// The runtime's error for a driver result. Both interfaces use the same numbers, by design.
 cudaError_t ErrorOf(CUresult result) {
   if (result == CUDA_SUCCESS) return cudaSuccess;
   return result == CUDA_ERROR_OUT_OF_MEMORY ? cudaErrorMemoryAllocation
                                             : static_cast<cudaError_t>(result);
 }
 
-// The same numbers, by design, in both interfaces.
 std::shared_ptr<std::byte> AddressOf(const std::shared_ptr<Mapping>& mapping) {
   return {mapping, reinterpret_cast<std::byte*>(mapping->address)};
 }
@@ -213,7 +212,7 @@ absl::StatusOr<std::shared_ptr<std::byte>> AllocateOnGpu(const std::string& devi
   if (fits && CanExport(index)) error = MapMemory(index, peers, wanted, memory);
   if (fits && memory == nullptr) error = PlainMemory(index, wanted, memory);
   if (error == cudaSuccess) return memory;
-  cudaGetLastError();  // a refusal is no state of error
+  cudaGetLastError();  // a refusal must not stay as the last error
   if (error == cudaErrorMemoryAllocation) {
     return DeviceMemoryExhausted(device, bytes, static_cast<int64_t>(free_bytes));
   }
@@ -270,7 +269,7 @@ absl::StatusOr<std::shared_ptr<std::byte>> ImportIpcOnGpu(const std::string& dev
   void* data = nullptr;
   const cudaError_t error = cudaIpcOpenMemHandle(&data, opaque, cudaIpcMemLazyEnablePeerAccess);
   if (error != cudaSuccess) {
-    cudaGetLastError();  // a refusal is no state of error
+    cudaGetLastError();  // a refusal must not stay as the last error
     const bool own = error == cudaErrorDeviceUninitialized;
     return NoSuchMemory(device, bytes,
                         own ? "a process cannot open what it allocated itself"
@@ -280,7 +279,8 @@ absl::StatusOr<std::shared_ptr<std::byte>> ImportIpcOnGpu(const std::string& dev
     cudaSetDevice(index);
     cudaIpcCloseMemHandle(at);
   });
-  // Who reads past its end brings the whole context into error, and the handle was others' to write.
+  // Checks the device and the size, which the sender of the handle may have got wrong: a read past
+  // the end puts the whole context into error.
   cudaPointerAttributes attributes{};
   REMESH_CUDA_OR_RETURN(device, cudaPointerGetAttributes(&attributes, data));
   if (attributes.device != index) return NoSuchMemory(device, bytes, "it is of another GPU");
@@ -316,8 +316,8 @@ absl::StatusOr<std::shared_ptr<std::byte>> AllocatePinned(int64_t bytes) {
 
 namespace {
 
-// Memory of the host that is pinned, each with who wants it so: an attempt may begin on memory that
-// the one before has not let go of yet.
+// Pinned host memory, with a count of its users: an attempt may begin on memory that the attempt
+// before it has not released yet.
 class PinnedMemory {
  public:
   static PinnedMemory& Get() {

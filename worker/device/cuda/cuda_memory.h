@@ -14,31 +14,35 @@
 
 namespace remesh::worker {
 
-// Memory of GPU `index` that the GPUs `peers` reach too: by the driver's virtual memory management,
-// with handles that can be exported as file descriptors, or by cudaMalloc() where the driver lacks
-// it. It is freed from any thread. Errors: DeviceMemoryExhausted(), CudaStatus().
+// Allocates memory of GPU `index` that the GPUs `peers` can access too. It uses the driver's
+// virtual memory management, whose handles can be exported as file descriptors, or cudaMalloc() if
+// the driver lacks that. Any thread may free the memory. Errors: DeviceMemoryExhausted(),
+// CudaStatus().
 absl::StatusOr<std::shared_ptr<std::byte>> AllocateOnGpu(const std::string& device, int index,
                                                          const std::vector<int>& peers,
                                                          int64_t bytes);
 
-// The same for memory that is zero and that others may import, and such memory of others. Errors:
-// NoSharedMemory() without the driver's virtual memory, NoSuchMemory().
+// ShareOnGpu() allocates zeroed memory that other processes can import; ImportOnGpu() opens such
+// memory of another process. Errors: NoSharedMemory() without the driver's virtual memory,
+// NoSuchMemory() for a handle, and those of AllocateOnGpu().
 absl::StatusOr<SharedMemory> ShareOnGpu(const std::string& device, int index,
                                         const std::vector<int>& peers, int64_t bytes);
 absl::StatusOr<std::shared_ptr<std::byte>> ImportOnGpu(const std::string& device, int index,
                                                        const std::vector<int>& peers, int handle,
                                                        int64_t bytes);
 
-// The allocation of another process by the handle of CUDA's legacy IPC. Opened on the GPU that it is
-// on: the others reach it as they reach what cudaMalloc() gives. Errors: NoSuchMemory().
+// Opens an allocation of another process by its CUDA legacy IPC handle, on the GPU that holds it.
+// The other GPUs access it as they access memory of cudaMalloc(). Errors: NoSuchMemory(),
+// CudaStatus().
 absl::StatusOr<std::shared_ptr<std::byte>> ImportIpcOnGpu(const std::string& device, int index,
                                                           std::string_view handle, int64_t bytes);
 
-// "GPU-..." as nvidia-smi prints it; empty when the driver does not say.
+// The GPU's UUID ("GPU-...") as nvidia-smi prints it; empty if the driver does not report it.
 std::string UuidOfGpu(int index);
 
-// Pins memory of the host, so that every GPU reaches it, until nobody wants it so any more. The
-// address by which GPU `index` does. One piece of memory is always registered whole.
+// Pins host memory, so that every GPU can access it, until the last registration of it is released.
+// Returns the address by which GPU `index` accesses it. REQUIRES: registrations of the same memory
+// cover the same range. Errors: CudaStatus().
 absl::StatusOr<std::shared_ptr<std::byte>> RegisterWithGpu(const std::string& device, int index,
                                                            std::span<std::byte> host);
 

@@ -5,8 +5,8 @@
 namespace remesh::worker {
 namespace {
 
-// A block is a warp: what an SM's shared memory holds of them at once, 13 stages of 16 KiB on H100,
-// is what hides the latency of memory.
+// A block is one warp. The number of blocks that fit into an SM's shared memory at once, 13 stages
+// of 16 KiB on H100, hides the latency of memory.
 __global__ void __launch_bounds__(kernels::kLanes) RunChunks(kernels::TableView table) {
   __shared__ kernels::Stage stage;
   kernels::RunChunk<kernels::LanesOfWarp>(table, blockIdx.x, stage);

@@ -9,11 +9,11 @@
 
 namespace remesh::worker {
 
-// Queues a table's chunks on `stream`, a warp each. REQUIRES: the device can read the table; chunks
-// > 0. The only function that nvcc compiles.
+// Queues the chunks of a table on `stream`, one warp for each chunk. It is the only function that
+// nvcc compiles. REQUIRES: the device can read the table; chunks > 0.
 cudaError_t RunTable(const kernels::TableView& table, int64_t chunks, cudaStream_t stream);
 
-// Loads it, so that the first table does not wait for that.
+// Loads the kernel, so that the first table does not wait for that.
 cudaError_t PrepareRunTable();
 
 }  // namespace remesh::worker

@@ -42,7 +42,7 @@ TablePlace TableRing::Take(size_t bytes) {
   size_t begin = taken_.empty() ? 0 : taken_.back().end;
   if (!taken_.empty()) {
     const size_t oldest = taken_.front().begin;
-    const bool wrapped = begin <= oldest;  // what is taken goes around the end
+    const bool wrapped = begin <= oldest;  // the taken places wrap around the end
     if (!wrapped && kBytes - begin < bytes) begin = 0;
     if (begin <= oldest && oldest - begin < bytes) return {};
   }

@@ -12,20 +12,20 @@
 
 namespace remesh::worker {
 
-// A table on its way to a GPU: the same bytes in pinned memory and on the GPU, from where what it
-// found comes back.
+// The place of a table: the same bytes in pinned memory and on the GPU. The results come back from
+// the GPU to pinned memory.
 struct TablePlace {
   std::byte* pinned = nullptr;
   std::byte* on_gpu = nullptr;
   size_t bytes = 0;
-  uint64_t ticket = 0;  // of the ring
+  uint64_t ticket = 0;  // the ring's number for the place
 };
 
-// Room for the tables of the work in flight, taken once: memory cannot be had while a GPU works
-// without waiting for it. Places are taken in turn and become free in that order.
+// Memory for the tables of the work in flight. It is allocated once, because an allocation waits
+// for the work that the GPU is doing. Places are taken in turn and become free in that order.
 class TableRing {
  public:
-  // Any chunk fits: one of 131,072 pieces of one bit, on both sides, takes 32 MiB.
+  // Enough for any chunk: a chunk of 131,072 pieces of one bit, on both sides, takes 32 MiB.
   static constexpr size_t kBytes = size_t{40} << 20;
 
   TableRing() = default;
@@ -33,10 +33,11 @@ class TableRing {
   TableRing(const TableRing&) = delete;
   TableRing& operator=(const TableRing&) = delete;
 
-  // REQUIRES: the GPU is the thread's.
+  // REQUIRES: the GPU is the calling thread's current device.
   cudaError_t Open();
 
-  // A place of so many bytes; one without memory while there is no room. REQUIRES: bytes <= kBytes.
+  // Takes a place of `bytes` bytes; a place without memory if there is no room. REQUIRES: bytes <=
+  // kBytes.
   TablePlace Take(size_t bytes);
   void GiveBack(const TablePlace& place);
 
@@ -50,10 +51,10 @@ class TableRing {
   std::byte* pinned_ = nullptr;
   std::byte* on_gpu_ = nullptr;
   uint64_t tickets_ = 0;
-  std::deque<Taken> taken_;  // in turn around the ring
+  std::deque<Taken> taken_;  // in order around the ring
 };
 
-// Where the parts of a table stand in its place: what is found, first; then what it is made of.
+// Offsets of a table's arrays in its place: first the results, then the input.
 struct TableLayout {
   explicit TableLayout(const WorkTable& table);
 

@@ -8,16 +8,16 @@
 
 namespace remesh::worker::kernels {
 
-// One chunk: what is moved, by one warp.
+// One chunk, which one warp moves.
 struct ChunkPlace {
   int64_t lo, hi;            // on the tape
-  int64_t target_hi;         // hi, or behind it: see PartEntry
+  int64_t target_hi;         // hi, or after it: see PartEntry
   const PieceEntry* source;  // the piece that holds `lo`; those after it hold the rest
-  const PieceEntry* target;  // likewise; null: it is only read
+  const PieceEntry* target;  // likewise; null: the chunk is only read
   DigestUse use;
 };
 
-// The part of a chunk, by halving: parts have rising first_chunk.
+// Finds the part of a chunk by binary search: the parts have rising first_chunk.
 REMESH_HD inline const PartEntry* PartOfChunk(const TableView& table, int64_t index) {
   const PartEntry* first = table.parts;
   for (int32_t count = table.part_count; count > 1;) {
@@ -29,7 +29,7 @@ REMESH_HD inline const PartEntry* PartOfChunk(const TableView& table, int64_t in
   return first;
 }
 
-// Of `count` pieces that adjoin, the one that holds `position`.
+// Finds the piece that holds `position` among `count` adjacent pieces.
 REMESH_HD inline const PieceEntry* PieceAt(const PieceEntry* first, int32_t count,
                                            int64_t position) {
   while (count > 1) {
@@ -41,7 +41,7 @@ REMESH_HD inline const PieceEntry* PieceAt(const PieceEntry* first, int32_t coun
   return first;
 }
 
-// REQUIRES: the table has such a chunk.
+// Finds chunk `index` of the table. REQUIRES: the table has that chunk.
 REMESH_HD inline ChunkPlace ChunkAt(const TableView& table, int64_t index) {
   const PartEntry& part = *PartOfChunk(table, index);
   ChunkPlace chunk;

@@ -3,9 +3,9 @@
 
 #include <cstdint>
 
-// What stands in this folder runs on GPUs, a warp at a time, and on processors, where one thread
-// plays all lanes in turn: plain functions over plain tables, without a library. So tests on any
-// machine run the very code that a GPU runs.
+// The code of this folder runs on GPUs, one warp at a time, and on processors, where one thread
+// plays all lanes in turn. It consists of plain functions over plain tables, without a library, so
+// that tests on any machine run the very code that a GPU runs.
 #ifdef __CUDACC__
 #define REMESH_HD __host__ __device__
 #define REMESH_UNROLL _Pragma("unroll")
@@ -20,8 +20,9 @@ namespace remesh::worker::kernels {
 
 inline constexpr int kLanes = 32;
 
-// Code of a warp is written for all lanes at once: PerLane is a value of each, ForEach() a step that
-// each takes, after which each sees what the others wrote.
+// Runs a warp's code on one thread. The code is written for all lanes at once: PerLane holds one
+// value for each lane, and ForEach() runs a step on each lane, after which each lane sees the
+// writes of the others.
 struct LanesInTurn {
   template <typename T>
   struct PerLane {
@@ -34,7 +35,7 @@ struct LanesInTurn {
     for (int lane = 0; lane < kLanes; ++lane) step(lane);
   }
 
-  // Adds to each lane's value that of the lane whose number differs by `mask`.
+  // Adds to each lane's value the value of the lane whose number differs by `mask`.
   static void AddAcross(PerLane<uint64_t>& values, int mask) {
     const PerLane<uint64_t> before = ExchangedAcross(values, mask);
     for (int lane = 0; lane < kLanes; ++lane) values.values[lane] += before.values[lane];

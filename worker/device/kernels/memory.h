@@ -5,8 +5,8 @@
 
 #include "worker/device/kernels/lanes.h"
 
-// Loads and stores of one aligned unit. On processors they are relaxed atomics, as other threads may
-// write other bits of a word at the same time.
+// Loads and stores of one aligned unit. On processors they are relaxed atomics, because other
+// threads may write other bits of a word at the same time.
 namespace remesh::worker::kernels {
 
 struct alignas(16) Unit16 {

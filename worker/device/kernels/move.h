@@ -8,13 +8,14 @@
 #include "worker/device/kernels/memory.h"
 #include "worker/device/kernels/piece_place.h"
 
-// Between the pieces of a tape and one packed chunk. Memory is read by whole words of 4 bytes where
-// a unit's bits need it; bits of others in such words are not changed.
+// Moves bits between the pieces of a tape and one packed chunk. Where a unit's bits need it, memory
+// is read in whole words of 4 bytes; the other bits of such words are not changed.
 namespace remesh::worker::kernels {
 
 enum class MoveKind { kGather, kScatter };  // pieces -> packed, packed -> pieces
 
-// A chunk, its packed bits, and where they come from or go to just now: in memory that a warp shares.
+// A chunk, its packed bits, and the place where they currently come from or go to. It lies in
+// memory that a warp shares.
 struct alignas(16) Stage {
   uint64_t words[kChunkBits / 64];
   ChunkPlace chunk;
@@ -23,7 +24,7 @@ struct alignas(16) Stage {
   REMESH_HD unsigned char* bytes() { return reinterpret_cast<unsigned char*>(words); }
 };
 
-// `units` units of T: the first lies at `place`, and at packed.
+// Moves `units` units of T; the first lies at `place` and at `packed`.
 template <MoveKind kKind, typename T, typename Lanes>
 REMESH_HD void MoveUnits(const PiecePlace& place, unsigned char* packed, uint32_t units) {
   constexpr uint32_t kBatch = sizeof(T) == 16 ? 8 : 4;  // loads in flight before the first store
@@ -58,7 +59,7 @@ REMESH_HD void MoveUnits(const PiecePlace& place, unsigned char* packed, uint32_
   });
 }
 
-// `count` <= 32 bits at `bit`, an address in bits.
+// Loads `count` <= 32 bits at `bit`, an address in bits.
 REMESH_HD inline uint32_t LoadBitsAt(uint64_t bit, int count) {
   const uint32_t* word = reinterpret_cast<const uint32_t*>(bit / 32 * 4);
   const int shift = static_cast<int>(bit % 32);
@@ -67,8 +68,8 @@ REMESH_HD inline uint32_t LoadBitsAt(uint64_t bit, int count) {
   return count == 32 ? value : value & ((1u << count) - 1);
 }
 
-// Of the `bits` bits that go from `from` to `to`, both addresses in bits, those of the target's word
-// number `index`.
+// Moves `bits` bits from `from` to `to`, both addresses in bits, but only the bits that lie in word
+// number `index` of the target.
 REMESH_HD inline void MoveWord(uint64_t from, uint64_t to, int64_t bits, uint32_t index) {
   const uint64_t word = to / 32 + index;
   const uint64_t lo = to > word * 32 ? to : word * 32;
@@ -81,12 +82,13 @@ REMESH_HD inline void MoveWord(uint64_t from, uint64_t to, int64_t bits, uint32_
   if (count == 32) {
     Store(at, value);
   } else {
-    // Nobody else writes these bits: they are what was read until now.
+    // No one else writes these bits, so they still have the value read here.
     FlipBits(at, (Load<uint32_t>(at) ^ value) & (((1u << count) - 1) << shift));
   }
 }
 
-// Any bits: each lane has words of the side that is written.
+// Moves bits of any alignment: each lane writes whole words, or parts of words, of the written
+// side.
 template <MoveKind kKind, typename Lanes>
 REMESH_HD void MoveBits(const PiecePlace& place, uint64_t packed, int64_t bits) {
   const int64_t run_bits = place.run_bits(), within = place.within();
@@ -97,7 +99,7 @@ REMESH_HD void MoveBits(const PiecePlace& place, uint64_t packed, int64_t bits) 
   Lanes::ForEach([&](int lane) {
     for (uint32_t unit = static_cast<uint32_t>(lane); unit < units; unit += kLanes) {
       const int64_t run = unit / words;
-      const int64_t start = run * run_bits - within;  // from the position
+      const int64_t start = run * run_bits - within;  // relative to the position
       const int64_t lo = start > 0 ? start : 0;
       const int64_t hi = start + run_bits < bits ? start + run_bits : bits;
       const int64_t there = place.BitOfRun(static_cast<uint64_t>(run)) + lo - start;
@@ -110,14 +112,14 @@ REMESH_HD void MoveBits(const PiecePlace& place, uint64_t packed, int64_t bits) 
   });
 }
 
-// The widest unit of at most 16 bytes that fits `mask` and `bits`; 0: less than a byte.
+// The widest unit of at most 16 bytes that fits `mask` and `bits`, in bits; 0: less than a byte.
 REMESH_HD inline int UnitBits(uint64_t mask, int64_t bits) {
   int unit = 128;
   while (unit >= 8 && ((mask & static_cast<uint64_t>(unit - 1)) != 0 || unit > bits)) unit /= 2;
   return unit >= 8 ? unit : 0;
 }
 
-// `bits` bits of one piece from `offset` on, and from bit `packed_bit` of the stage on.
+// Moves `bits` bits between one piece, from `offset` on, and the stage, from bit `packed_bit` on.
 template <MoveKind kKind, typename Lanes>
 REMESH_HD void MoveSegment(const PieceEntry& piece, int64_t offset, Stage& stage,
                            int64_t packed_bit, int64_t bits) {
@@ -158,7 +160,8 @@ REMESH_HD void MoveSegment(const PieceEntry& piece, int64_t offset, Stage& stage
   }
 }
 
-// [lo, hi) of a tape, which begins in the first of `pieces`, from bit 0 of the stage on.
+// Moves [lo, hi) of a tape, which begins in the first of `pieces`, to or from the stage, from bit 0
+// on.
 template <MoveKind kKind, typename Lanes>
 REMESH_HD void MoveRange(const PieceEntry* pieces, int64_t lo, int64_t hi, Stage& stage) {
   for (int64_t at = lo; at < hi; ++pieces) {

@@ -8,16 +8,16 @@
 
 namespace remesh::worker::kernels {
 
-// Divisions in the tables have a dividend below 2^32 or below twice the divisor: 64-bit ones are dear
-// on GPUs.
+// Quotient for divisions in the tables, whose dividend is below 2^32 or below twice the divisor.
+// 64-bit divisions are slow on GPUs.
 REMESH_HD inline uint64_t SmallQuotient(uint64_t dividend, uint64_t divisor) {
   if (dividend < divisor) return 0;
   if (dividend - divisor < divisor) return 1;
   return static_cast<uint32_t>(dividend) / static_cast<uint32_t>(divisor);
 }
 
-// A position in a piece, and the runs from there on: a step of at most a chunk's runs is cheap. It
-// lies where all lanes read it, for registers are few.
+// A position in a piece, and the runs from there on. A step of at most as many runs as a chunk has
+// is cheap. It lies in memory that all lanes read, because registers are few.
 class PiecePlace {
  public:
   // `offset` in bits from the piece's begin.
@@ -36,27 +36,27 @@ class PiecePlace {
     }
   }
 
-  // Of the position, in its run.
+  // Offset of the position in its run, in bits.
   REMESH_HD int64_t within() const { return within_; }
   REMESH_HD int64_t run_bits() const { return piece_.run_bits; }
   REMESH_HD unsigned char* data() const { return piece_.data; }
 
-  // Where the run that is `runs` further begins, in bits from data().
+  // Begin of the run that is `runs` runs further on, in bits from data().
   REMESH_HD int64_t BitOfRun(uint64_t runs) const {
     int64_t bit = bit_;
     REMESH_NO_UNROLL
     for (int loop = 0; runs != 0; ++loop) {
       const uint64_t count = static_cast<uint64_t>(piece_.loops[loop].count);
       const uint64_t next = SmallQuotient(digits_[loop] + runs, count);
-      // Negative after a carry.
+      // The difference is negative after a carry.
       bit += static_cast<int64_t>(runs - next * count) * piece_.loops[loop].stride;
       runs = next;
     }
     return bit;
   }
 
-  // What the addresses of all units of the next `bits` bits have in common, in bits: their alignment
-  // is its lowest set bit.
+  // A mask of the address bits of all units of the next `bits` bits, in bits: its lowest set bit is
+  // their common alignment.
   REMESH_HD uint64_t AlignmentMask(int64_t bits) const {
     uint64_t mask =
         reinterpret_cast<uintptr_t>(piece_.data) * 8 + static_cast<uint64_t>(bit_ + within_);

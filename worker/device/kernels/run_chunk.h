@@ -10,8 +10,8 @@
 
 namespace remesh::worker::kernels {
 
-// Zeros behind the last bit up to a multiple of 16 bytes: digests are of whole bytes, and what is
-// packed travels by so many.
+// Writes zeros after the last bit up to a multiple of 16 bytes: digests cover whole bytes, and
+// packed bits travel in units of 16 bytes.
 template <typename Lanes>
 REMESH_HD void ClearTail(Stage& stage, int64_t bits) {
   if (bits % 128 == 0) return;
@@ -28,7 +28,7 @@ REMESH_HD void ClearTail(Stage& stage, int64_t bits) {
   });
 }
 
-// Hands a chunk's digest on, or compares it; by one lane.
+// Writes a chunk's digest to the table or compares it; one lane does this.
 template <typename Lanes>
 REMESH_HD void UseDigest(const TableView& table, int64_t index, DigestUse use, uint64_t digest) {
   Lanes::ForEach([&](int lane) {
@@ -41,7 +41,8 @@ REMESH_HD void UseDigest(const TableView& table, int64_t index, DigestUse use, u
   });
 }
 
-// Moves one chunk, through `stage`. What a piece needs of words around its own bits: see move.h.
+// Moves one chunk through `stage`. See move.h for the words around a piece's own bits that it
+// reads.
 template <typename Lanes>
 REMESH_HD void RunChunk(const TableView& table, int64_t index, Stage& stage) {
   Lanes::ForEach([&](int lane) {

@@ -7,7 +7,7 @@ namespace remesh::worker::kernels {
 
 inline constexpr int kLoopsMax = 5;
 
-// Where one stretch of a tape lies in memory: runs of adjacent bits, at (i0, i1, ..) of the loops at
+// Where one range of a tape lies in memory: runs of adjacent bits, at (i0, i1, ..) of the loops at
 // first_bit + sum(i * stride). All in bits.
 struct PieceEntry {
   struct Loop {
@@ -19,7 +19,7 @@ struct PieceEntry {
   int64_t begin, end;  // on the tape
   int64_t first_bit;   // of the first run, from data
   int64_t run_bits;
-  Loop loops[kLoopsMax];  // innermost first; those that it lacks are counted once
+  Loop loops[kLoopsMax];  // innermost first; unused loops have count 1
 };
 
 enum class DigestUse : int32_t { kNone, kWrite, kCompare };
@@ -27,21 +27,22 @@ enum class DigestUse : int32_t { kNone, kWrite, kCompare };
 // The unit of work and of digests: see worker/device/chunks.h.
 inline constexpr int64_t kChunkBits = int64_t{128} << 10;
 
-// Chunks of one stretch, one after the other from `lo` on; the last may be short. A table names parts,
-// not chunks: what is told a device then does not grow with the bytes.
+// Consecutive chunks of one stretch, from `lo` on; the last may be short. A table names parts, not
+// chunks, so that the bytes sent to a device do not grow with the bytes moved.
 struct PartEntry {
-  int64_t first_chunk;  // how many the parts before it have
+  int64_t first_chunk;  // number of chunks of the parts before it
   int64_t lo, hi;       // on the tape
-  int64_t target_hi;  // hi, or a multiple of 16 bytes behind lo where those are the target's alone
-  int32_t source;     // its pieces, of which the first holds `lo`
+  int64_t target_hi;    // hi, or lo plus a multiple of 16 bytes if the target owns those
+  int32_t source;       // index of its first piece, which holds `lo`
   int32_t source_count;
-  int32_t target;  // likewise; -1: it is only read
+  int32_t target;  // likewise; -1: the part is only read
   int32_t target_count;
   DigestUse use;
 };
 
-// A table in memory that the device reads. Parts have a chunk at least, each. `digests` has a place for
-// each chunk; `first_wrong` ends as the least index of a chunk whose digest is another, or stays.
+// A table in memory that the device can read. Each part has at least one chunk. `digests` has a
+// place for each chunk. `first_wrong` becomes the least index of a chunk whose digest differs, or
+// stays.
 struct TableView {
   const PieceEntry* pieces;
   const PartEntry* parts;

@@ -6,9 +6,9 @@
 #include "worker/device/kernels/lanes.h"
 #include "worker/device/kernels/xxh3_short.h"
 
-// XXH3 of more than 240 bytes, arranged so that a warp computes it: inside a block of 1 KiB the order
-// of its 16 stripes does not matter, so the lanes take four at a time, 8 accumulators each, and are
-// summed before the scramble.
+// XXH3 of more than 240 bytes, arranged so that a warp computes it. Inside a block of 1 KiB the
+// order of its 16 stripes does not matter, so the lanes take four stripes at a time, with 8
+// accumulators each, and sum them before the scramble.
 namespace remesh::worker::kernels {
 
 // Lane 8g + i has accumulator i of the stripes 4s + g.
@@ -47,7 +47,8 @@ class LongHash {
   typename Lanes::template PerLane<Keys> keys_;
   const uint64_t* words_;
 
-  // What a stripe's word adds: a product to its accumulator and itself to the neighbour's.
+  // The contribution of a stripe's word: a product to its own accumulator and the word itself to
+  // the neighbour's.
   struct Partial {
     typename Lanes::template PerLane<uint64_t> products, values;
     REMESH_HD void Add(int lane, uint64_t value, uint64_t key) {
@@ -104,7 +105,7 @@ class LongHash {
   }
 };
 
-// The digest of `bytes` <= 16 KiB from `words` on; every lane has it.
+// The digest of `bytes` <= 16 KiB from `words` on; every lane gets it.
 template <typename Lanes>
 REMESH_HD uint64_t HashOf(const uint64_t* words, int bytes) {
   if (bytes <= 16) return HashTo16(words, bytes);

@@ -5,9 +5,9 @@
 
 #include "worker/device/kernels/lanes.h"
 
-// XXH3, 64 bits, seed 0, default secret (xxhash 0.8, Yann Collet, BSD 2-Clause), as far as it needs
-// no other lane: constants, reads, and the digests of up to 240 bytes, which each lane computes for
-// itself.
+// The parts of XXH3 that need no other lane: constants, reads, and the digests of up to 240 bytes,
+// which each lane computes for itself. 64 bits, seed 0, default secret (xxhash 0.8, Yann Collet,
+// BSD 2-Clause).
 namespace remesh::worker::kernels {
 
 inline constexpr uint32_t kPrime32A = 0x9E3779B1u, kPrime32B = 0x85EBCA77u, kPrime32C = 0xC2B2AE3Du;
@@ -15,7 +15,8 @@ inline constexpr uint64_t kPrime64A = 0x9E3779B185EBCA87u, kPrime64B = 0xC2B2AE3
                           kPrime64C = 0x165667B19E3779F9u, kPrime64D = 0x85EBCA77C2B2AE63u,
                           kPrime64E = 0x27D4EB2F165667C5u;
 
-// The default secret and the first accumulators, as little-endian words. Lanes read different ones.
+// The default secret and the initial accumulators, as little-endian words. Different lanes read
+// different words.
 #define REMESH_XXH3_SECRET                                                                  \
   {                                                                                         \
     0xbe4ba423396cfeb8u, 0x1cad21f72c81017cu, 0xdb979083e96dd4deu, 0x1f67b3b7a4a44072u,     \
@@ -36,7 +37,8 @@ inline constexpr uint64_t kStart[8] = REMESH_XXH3_START;
 #undef REMESH_XXH3_SECRET
 #undef REMESH_XXH3_START
 
-// 8 and 4 bytes from `offset` on; reads whole aligned words, and none that holds no byte of them.
+// Read 8 and 4 bytes from `offset` on. They read whole aligned words, and only words that hold some
+// of these bytes.
 REMESH_HD inline uint64_t Read64(const uint64_t* words, int offset) {
   const int word = offset / 8, shift = offset % 8 * 8;
   return shift == 0 ? words[word] : words[word] >> shift | words[word + 1] << (64 - shift);
@@ -85,7 +87,7 @@ REMESH_HD inline uint64_t Avalanche(uint64_t hash) {
   hash = (hash ^ hash >> 37) * 0x165667919E3779F9u;
   return hash ^ hash >> 32;
 }
-REMESH_HD inline uint64_t OldAvalanche(uint64_t hash) {  // of XXH64
+REMESH_HD inline uint64_t OldAvalanche(uint64_t hash) {  // XXH64's
   hash = (hash ^ hash >> 33) * kPrime64B;
   hash = (hash ^ hash >> 29) * kPrime64C;
   return hash ^ hash >> 32;
