@@ -47,7 +47,7 @@ Bytes Get(SimDevice& device, const std::byte* from, size_t bytes) {
   return copy;
 }
 
-// What is meant to crash is not for a sanitizer to report.
+// Keeps sanitizers from reporting the intended crash.
 void CrashUnreported() { std::signal(SIGSEGV, SIG_DFL); }
 
 void Read(const volatile std::byte* address) {
@@ -87,7 +87,7 @@ TEST(SimDeviceTest, WhatWorkWillWriteIsNoiseUntilThen) {
   SimDevice device({}, [] {});
   const size_t bytes = 3 * kChunkBytes;
   Bytes from(bytes, std::byte{7}), to(bytes, std::byte{1});
-  // Parts in the host's memory, so that the test may look.
+  // The parts lie in host memory, so that the test can inspect them.
   const TapeView source(from.data(), 0, 3 * kChunkBits), target(to.data(), 0, 3 * kChunkBits);
   std::vector<uint64_t> digests(2, 1);
   const SlicePart middle{&source, &target, 4, 2 * kChunkBits, 0, digests.data()};

@@ -19,7 +19,7 @@ namespace {
 
 using reference::Bytes;
 
-// A tape of a few boxes of one width, each in a shard of its own.
+// A tape of a few boxes with elements of one width, each in a shard of its own.
 struct TestTape {
   TestTape(reference::Random& random, int rank, int bits) {
     for (int i = 0; i < 3; ++i) {
@@ -113,7 +113,7 @@ TEST_P(TapeViewTest, ContiguousBytesAreThePackedRange) {
     Pack(cursor, hi - lo, packed.data());
     ASSERT_EQ(Bytes(bytes, bytes + packed.size()), packed);
   });
-  if (GetParam() >= 8) EXPECT_GT(found, 0);  // narrower ranges hardly ever begin and end on bytes
+  if (GetParam() >= 8) EXPECT_GT(found, 0);  // narrower ones hardly ever begin and end on bytes
 }
 
 INSTANTIATE_TEST_SUITE_P(Widths, TapeViewTest, testing::Values(1, 2, 4, 8, 16, 32, 64, 128),
@@ -129,8 +129,8 @@ TEST(TapeViewTest, BytesThatAreSharedAreNotContiguous) {
   EXPECT_EQ(view.Contiguous(4, 20), nullptr);  // begins inside one
 }
 
-// Two threads flip their own ranges, which share a byte, and look whether the other's write undid
-// theirs.
+// Two threads flip bits in their own ranges, which share a byte, and check that the other's write
+// did not undo theirs.
 TEST(TapeViewTest, ConcurrentNeighboursKeepTheirBits) {
   Bytes target(3);
   TapeView view;

@@ -20,7 +20,7 @@ namespace {
 using kernels::LanesInTurn;
 using reference::Bytes;
 
-// Words of 4 bytes are read whole.
+// The code under test reads whole words of 4 bytes.
 Bytes Padded(Bytes bytes) {
   bytes.resize((bytes.size() + 3) / 4 * 4);
   return bytes;
@@ -65,7 +65,7 @@ Mismatch RunPart(WorkKind kind, const SlicePart& part, Bytes* buffer) {
   return FinishWork({part}, table, table.digests.data(), table.first_wrong);
 }
 
-// How many bits of the shards are no longer what they were.
+// Number of bits of the shards that changed.
 int64_t ChangedBits(const std::vector<Bytes>& before, const std::vector<Bytes>& after) {
   int64_t changed = 0;
   for (size_t i = 0; i < before.size(); ++i) {
@@ -101,7 +101,7 @@ TEST_P(WorkTableTest, PacksAndUnpacksAnyRangeOfAnyTape) {
       ASSERT_EQ(digests[k], DigestPacked({buffer.data() + 16 + at, static_cast<size_t>(bytes)}));
     }
 
-    // The range's bits come to stand where others stood; nothing else changes.
+    // The range's bits replace other bits; nothing else changes.
     for (Bytes& shard : tape.shards) {
       for (std::byte& byte : shard) byte = ~byte;
     }
@@ -164,7 +164,7 @@ TEST(WorkTablePartsTest, EveryChunkIsFoundByItsNumber) {
 }
 
 TEST(WorkTableDepthTest, ABoxOfMoreLoopsThanAnEntryHasBecomesSeveral) {
-  // Eight dimensions of which none is whole.
+  // Eight dimensions, none of which spans the frame.
   Box box, frame;
   for (int d = 0; d < 8; ++d) {
     box.dims.push_back({0, 2});
@@ -204,7 +204,7 @@ TEST(WorkTableMismatchTest, NamesTheFirstWrongChunk) {
   EXPECT_EQ(found.chunk, 1);
 }
 
-// Cuts the work in two until each has one chunk, and puts together what they found.
+// Halves the work until each half has one chunk, and combines their results.
 Mismatch CheckInHalves(const std::vector<SlicePart>& parts) {
   WorkTable table = MakeWorkTable(WorkKind::kCheck, parts, nullptr);
   if (parts.size() == 1 && table.chunks() <= 1) {
@@ -230,7 +230,7 @@ TEST(WorkHalvesTest, FindWhatTheWholeFinds) {
   }
   EXPECT_TRUE(CheckInHalves(parts).ok());
   for (int chunk = kChunks - 1; chunk >= 0; --chunk) {
-    digests[chunk] ^= 1;  // and all behind it
+    digests[chunk] ^= 1;  // with it, this chunk and all after it are wrong
     const Mismatch found = CheckInHalves(parts);
     ASSERT_FALSE(found.ok());
     EXPECT_EQ(parts[found.part].lo / kChunkBits + found.chunk, chunk);

@@ -30,7 +30,7 @@ Pipe NewPipe() {
   return {Fd(ends[0]), Fd(ends[1])};
 }
 
-// Whether the other end is closed by now, or soon.
+// Whether the other end of the pipe closes within 10 s.
 bool Closes(const Fd& end) {
   constexpr int kPatienceMillis = 10'000;
   pollfd wait{end.get(), 0, 0};
@@ -73,7 +73,7 @@ TEST_F(HandleSocketTest, WhatNobodyTakesIsClosedThoughNobodyAsks) {
   EXPECT_TRUE(Closes(later.reader)) << "one that is due later";
 }
 
-// Sends "lend" with it. The answer's first word.
+// Sends "lend" with the descriptor `fd`. Returns the first word of the answer.
 std::string Lend(const std::string& path, int fd) {
   const auto connection = ConnectForPackets(path);
   EXPECT_TRUE(connection.ok()) << connection.status();
@@ -96,7 +96,7 @@ TEST_F(HandleSocketTest, WhatMayTakeLongToCloseIsNotKept) {
   EXPECT_NE(Lend(path, Fd(open("/", O_RDONLY | O_CLOEXEC)).get()), "ok");
   EXPECT_NE(Lend(path, Fd(open("/proc/self/status", O_RDONLY | O_CLOEXEC)).get()), "ok");
   EXPECT_EQ(Lend(path, Fd(memfd_create("lent", MFD_CLOEXEC)).get()), "ok");
-  // What CUDA exports is one of these.
+  // CUDA exports descriptors of these two kinds.
   EXPECT_EQ(Lend(path, Fd(open("/dev/null", O_RDWR | O_CLOEXEC)).get()), "ok");
   EXPECT_EQ(Lend(path, Fd(eventfd(0, EFD_CLOEXEC)).get()), "ok");
 }

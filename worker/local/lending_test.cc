@@ -31,7 +31,7 @@ using ::testing::SizeIs;
 constexpr char kLentState[] = "jobs/a/states/lent";
 constexpr int64_t kShardBytes = 12;
 
-// 24 bytes on two devices.
+// A state of 24 bytes on two devices.
 v1::Assignment TwoShards() {
   v1::Assignment assignment;
   assignment.set_state(kLentState);
@@ -79,7 +79,7 @@ class LendingTest : public ::testing::Test {
     std::filesystem::remove_all(cgroup_);
   }
 
-  // Memory of a trainer that begins with these bytes.
+  // A trainer's memory that begins with these bytes.
   static Fd Memory(const std::string& bytes, int64_t size = 64, int seals = F_SEAL_SHRINK) {
     Fd fd(memfd_create("trainer", MFD_CLOEXEC | MFD_ALLOW_SEALING));
     EXPECT_EQ(ftruncate(fd.get(), size), 0);
@@ -89,7 +89,7 @@ class LendingTest : public ::testing::Test {
     }
     return fd;
   }
-  // Of the worker, by default 150 bytes from its limit.
+  // Limits the worker's memory, by default to 150 bytes more than it uses.
   void LimitMemory(int64_t left = 150) {
     std::filesystem::create_directories(cgroup_ + "/memory");
     for (const char* file : {"/memory.max", "/memory/memory.limit_in_bytes"}) {
@@ -141,8 +141,8 @@ TEST_F(LendingTest, WhatIsLentIsTheSourceAtOnceAndTakesNoRoom) {
   EXPECT_TRUE((*mapped)->CheckWhole().ok());
 }
 
-// Who touches a page first pays for it: a worker that read the holes of a trainer's file was once
-// killed for it in the middle of a move.
+// The process that first touches a page is charged for it. A worker that read the holes of a
+// trainer's file was once killed for that in the middle of a move.
 TEST_F(LendingTest, MemoryThatIsNotThereYetMustFitIntoTheWorkersCgroup) {
   constexpr int64_t kPages = 1 << 20;
   LimitMemory();
@@ -173,7 +173,7 @@ TEST_F(LendingTest, MemoryThatIsNotThereYetCountsForLaterLends) {
 }
 
 TEST_F(LendingTest, TheMemoryStaysThoughTheTrainerEndsAndGoesWithTheGeneration) {
-  v1::LendRequest request = Request(Memory("aaaa"));  // no descriptor of the trainer's is left
+  v1::LendRequest request = Request(Memory("aaaa"));  // the trainer has no descriptor left
   ASSERT_TRUE(buffers_->Lend(request).ok());
   EXPECT_EQ((*store_->Map(kLentState, 1))->shards[0].data[3], std::byte{'a'});
   store_->Recycle(kLentState, 1);
@@ -236,7 +236,7 @@ TEST_F(LendingTest, MemoryThatCannotBeReliedOnIsRefused) {
   expect(Request(Memory("", 64, /*seals=*/0)), "sealed against shrinking");
   expect(Request(Memory("", 40), 64), "must be as long as it says, 64");
   if (Fd huge(memfd_create("huge", MFD_CLOEXEC | MFD_ALLOW_SEALING | MFD_HUGETLB)); huge) {
-    ASSERT_EQ(ftruncate(huge.get(), 1 << 30), 0);  // takes no page yet
+    ASSERT_EQ(ftruncate(huge.get(), 1 << 30), 0);  // allocates no page yet
     ASSERT_EQ(fcntl(huge.get(), F_ADD_SEALS, F_SEAL_SHRINK), 0);
     expect(Request(std::move(huge)), "ordinary pages");
   }
@@ -259,7 +259,7 @@ TEST_F(LendingTest, MemoryThatCannotBeReliedOnIsRefused) {
   expect(request, "memories[0].token");
   request = Request(Memory(""));
   ASSERT_TRUE(handles_.Take(request.memories(0).token(), absl::Now()));
-  expect(request, "memories[0].token");  // of one use
+  expect(request, "memories[0].token");  // can be used once
 }
 
 TEST_F(LendingTest, EveryShardIsThereOnceAndWithinItsMemory) {
@@ -287,7 +287,7 @@ TEST_F(LendingTest, EveryShardIsThereOnceAndWithinItsMemory) {
 constexpr int64_t kAllocationBytes = 8192;
 constexpr int64_t kSecondPart = 4096;
 
-// A trainer's allocation on "sim:0", which lies in its own process; both shards are of that device.
+// A trainer's allocation on "sim:0", which another process owns; both shards are on that device.
 class IpcLendingTest : public LendingTest {
  protected:
   IpcLendingTest() {
@@ -313,7 +313,7 @@ class IpcLendingTest : public LendingTest {
     content.replace(kSecondPart + 16, kShardBytes, "bbbbbbbbbbbb");
     return content;
   }
-  // Each shard in a part of the allocation.
+  // Places each shard in its own part of the allocation.
   v1::LendRequest InTwoParts() {
     v1::LendRequest request;
     request.set_state(kLentState);
@@ -486,11 +486,11 @@ TEST(HandleTableTest, OfUsersWhoHaveAsManyTheNewcomerLoses) {
   HandleTable table;
   const absl::Time now = absl::Now();
   std::map<uid_t, std::string> firsts;
-  // The one too many makes all five equal.
+  // With one descriptor too many, all five users have equally many.
   ASSERT_EQ((HandleTable::kBroughtMax + 1) % 5, 0u);
   for (size_t i = 0; i <= HandleTable::kBroughtMax; ++i) {
     const uid_t uid = 1 + i % 5;
-    firsts.emplace(uid, table.Bring(Fd(dup(0)), uid, now));  // keeps the first of each
+    firsts.emplace(uid, table.Bring(Fd(dup(0)), uid, now));  // keeps the first token of each user
   }
   EXPECT_FALSE(table.Take(firsts[5], now));
   for (uid_t uid = 1; uid < 5; ++uid) EXPECT_TRUE(table.Take(firsts[uid], now)) << uid;
@@ -507,13 +507,14 @@ TEST(HandleTableTest, WhatNobodyTakesIsClosedInTime) {
   const absl::Duration left = table.CloseOld(now);
   EXPECT_LE(left, HandleTable::kBroughtAge + absl::Seconds(1));
   char byte;
-  EXPECT_EQ(read(reader.get(), &byte, 1), -1);  // a writer is there
+  EXPECT_EQ(read(reader.get(), &byte, 1), -1);  // a writer still exists
   EXPECT_EQ(table.CloseOld(now + left), absl::InfiniteDuration());
   pollfd gone{reader.get(), 0, 0};
-  EXPECT_EQ(poll(&gone, 1, 10'000), 1);  // and soon is gone
+  EXPECT_EQ(poll(&gone, 1, 10'000), 1);  // and is soon gone
 }
 
-// Whether it ends before the other end of a socket that whoever closes it waits for is closed.
+// Whether `what` ends before the other end of a lingering socket is closed, so that nothing in
+// `what` waits for closing it.
 bool EndsBefore(LingeringSocket socket, const std::function<void()>& what) {
   absl::Notification ended;
   std::thread doing([&] {

@@ -113,7 +113,7 @@ class LocalServiceTest : public ::testing::Test {
     return result.get_future().get();
   }
 
-  // The calls of this test give up long before.
+  // The deadlines of this test's calls are much shorter.
   void UntilACallWaits() {
     const auto give_up = std::chrono::steady_clock::now() + std::chrono::seconds(30);
     while (OnStrand([this] { return calls_->waiting(); }) == 0) {
@@ -172,7 +172,7 @@ class LocalServiceTest : public ::testing::Test {
   std::unique_ptr<BufferStore> store_;
   bool moving_ = false;
   std::vector<v1::StateManifest> changes_;
-  std::vector<std::string> wanted_;  // the strand's
+  std::vector<std::string> wanted_;  // used by the strand alone
   Strand strand_;
   Strand files_;
   FilesQueue queue_{&strand_, &files_};
@@ -250,7 +250,7 @@ TEST_F(LocalServiceTest, ErrorsNameFieldAndValue) {
   EXPECT_EQ(GetErrorInfo(GetShards(9)).metadata["generation"], "9");
 }
 
-// It waited for a state of such a name until the deadline.
+// The call used to wait until its deadline for a state with such a name.
 TEST_F(LocalServiceTest, AMisspelledNameIsRefusedAtOnce) {
   for (const char* name : {"", "b", "jobs/a/executions/b", "jobs//states/b", "jobs/a/states/b/c"}) {
     v1::AllocateRequest request;
@@ -292,14 +292,14 @@ TEST_F(LocalServiceTest, ARetiredGenerationIsRefusedAtOnce) {
   ASSERT_TRUE(Seal().ok());
   ASSERT_TRUE(
       OnStrand([this] { return store_->Create(Assignment(2), v1::SHARD_PHASE_BUILDING); }).ok());
-  ASSERT_TRUE(GetShards(1, /*wait=*/true).ok());  // both are here
+  ASSERT_TRUE(GetShards(1, /*wait=*/true).ok());  // both generations are here
   OnStrand([this] { return store_->Drop(kState, 1), 0; });
   const absl::Status refused = GetShards(1, /*wait=*/true);
   EXPECT_EQ(refused.code(), absl::StatusCode::kNotFound);
   EXPECT_EQ(Reason(refused), "GENERATION_RETIRED");
   EXPECT_EQ(GetErrorInfo(refused).metadata["latest_generation"], "2");
   EXPECT_THAT(std::string(refused.message()), HasSubstr("is at generation 2"));
-  // What may still come is waited for.
+  // The call waits for a generation that may still come.
   EXPECT_EQ(GetShards(3, true, 50).code(), absl::StatusCode::kDeadlineExceeded);
 }
 
@@ -327,10 +327,10 @@ TEST_F(LocalServiceTest, AHostWithoutShardsIsAnsweredAtOnce) {
   ASSERT_TRUE(Seal().ok());
   EXPECT_EQ(seals_.total_shards(), 0);
   EXPECT_EQ(Reason(Seal("w")), "SHARD_NOT_FOUND");
-  // Nothing was made for it, and nobody is told.
+  // The worker made no buffers for the state and reported nothing.
   EXPECT_TRUE(store_->List().empty());
   EXPECT_TRUE(changes_.empty());
-  // A planner that comes anew may say otherwise.
+  // A planner that attaches again may report otherwise.
   strand_.Post([this] { buffers_->ForgetAbsent(); });
   EXPECT_EQ(Reason(Allocate()), "STATE_NOT_FOUND");
   nothing.set_committed(true);
@@ -344,7 +344,7 @@ TEST_F(LocalServiceTest, WantedStatesAreSaidAgain) {
   strand_.Post([this] { calls_->SayWanted(); });
   Assign();
   waiting.join();
-  strand_.Post([this] { calls_->SayWanted(); });  // nobody waits any more
+  strand_.Post([this] { calls_->SayWanted(); });  // no call waits any more
   EXPECT_THAT(OnStrand([this] { return wanted_; }), ElementsAre(kState, kState));
 }
 
@@ -436,7 +436,7 @@ TEST_F(LocalServiceTest, MemoryThatIsReservedForNobodyAnyMoreIsFreed) {
   std::thread allocating([this] { EXPECT_EQ(Reason(Allocate()), "STATE_NOT_FOUND"); });
   UntilACallWaits();
   EXPECT_FALSE(OnStrand([this] { return buffers_->Forget(kState, ""); }));
-  allocating.join();  // however long the queue
+  allocating.join();  // does not wait for the queue
   EXPECT_TRUE(OnStrand([this] { return buffers_->Forget(kState, ""); }));
   go.Notify();
   files_.Stop();
@@ -452,7 +452,7 @@ TEST_F(LocalServiceTest, ReleaseGivesUpWhatIsBeingReserved) {
   UntilACallWaits();
   EXPECT_TRUE(Release().ok());
   go.Notify();
-  allocating.join();  // asked anew
+  allocating.join();  // the call was run again
   EXPECT_EQ(store_->List().size(), 1u);
 }
 
@@ -491,14 +491,14 @@ TEST_F(LocalServiceTest, WhatADeletedStateLeftNeverBecomesTheNextOfItsName) {
   ASSERT_TRUE(Allocate().ok());
   ASSERT_TRUE(Seal().ok());
   ASSERT_TRUE(GetShards(1).ok());
-  Assign(second);  // a planner that is not sure of the first does not say Forget
+  Assign(second);  // a planner that is not sure of the first sends no Forget
   EXPECT_EQ(Reason(GetShards(1)), "GENERATION_NOT_FOUND");
   const ErrorInfo stale = GetErrorInfo(Allocate());
   EXPECT_EQ(stale.reason, "STALE_SHARDS");
   EXPECT_EQ(stale.metadata.at("state_uid"), "first");
   EXPECT_THAT(std::string(Allocate().message()),
               HasSubstr(absl::StrCat("remeshctl workers discard host-a ", kState, " first")));
-  EXPECT_TRUE(Release().ok());  // nothing of the second
+  EXPECT_TRUE(Release().ok());  // frees nothing of the second
   EXPECT_EQ(store_->List().size(), 1u);
   EXPECT_EQ(Reason(Seal()), "NOT_ALLOCATED");
   const auto forget = [this](const std::string& uid) {

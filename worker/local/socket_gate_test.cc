@@ -28,7 +28,7 @@ namespace {
 std::string Own() { return absl::StrCat(getuid()); }
 std::string Other() { return absl::StrCat(getuid() + 1); }
 
-// LocalService behind a gate, and this process as its caller.
+// LocalService behind a gate, with this process as its caller.
 class SocketGateTest : public ::testing::Test {
  protected:
   SocketGateTest() {
@@ -61,7 +61,7 @@ class SocketGateTest : public ::testing::Test {
     gate_.SetRules(*std::move(rules));
   }
 
-  // Each method of the service, named `state`: what each call ends with.
+  // Calls each method of the service about `state`. Returns the status of each call by method.
   std::map<std::string, absl::Status> CallAll(const std::string& state) {
     std::map<std::string, absl::Status> ends;
     const auto* service =
@@ -140,7 +140,7 @@ TEST_F(SocketGateTest, TheLastOfManyGroupsIsEnough) {
   if (getuid() != 0) GTEST_SKIP() << "only root may join groups";
   constexpr gid_t kFirst = 100'000, kLast = kFirst + 499;
   int pair[2];
-  // Of this thread alone, unlike setgroups().
+  // Changes only this thread, unlike setgroups().
   std::vector<gid_t> before(getgroups(0, nullptr)), many(500);
   ASSERT_EQ(getgroups(static_cast<int>(before.size()), before.data()), ssize(before));
   std::iota(many.begin(), many.end(), kFirst);
