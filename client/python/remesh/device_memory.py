@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Buffers in the memory of GPUs: how a trainer gets what its worker made (local.proto, DeviceMemory).
+"""Maps buffers in GPU memory that a worker made into its trainer's process (local.proto, DeviceMemory).
 
-The worker hands out a file descriptor over a Unix socket of its own; the CUDA driver maps it into this process. It stays mapped until
-the last array of it is gone, whatever the worker does meanwhile.
+The worker hands out a file descriptor over a Unix socket of its own, and the CUDA driver maps the descriptor's memory into this
+process. The memory stays mapped until the last array of it is gone, whatever the worker does meanwhile.
 """
 import array
 import ctypes
@@ -22,7 +22,7 @@ _ANSWER_BYTES = 4096
 
 
 def connect(worker_socket: str) -> socket.socket:
-    """To the worker's socket of handles."""
+    """Connects to the worker's socket of handles."""
     connection = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     try:
         connection.settimeout(_PATIENCE_SECONDS)
@@ -34,21 +34,21 @@ def connect(worker_socket: str) -> socket.socket:
 
 
 def ask(connection: socket.socket, question: bytes, descriptor: int = -1) -> str:
-    """The worker's answer, "" where it has closed the connection. The descriptor goes with the question."""
+    """Sends a question, with a descriptor if there is one, and returns the worker's answer; "" if the worker closed the connection."""
     with_it = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [descriptor]))] if descriptor >= 0 else []
     connection.sendmsg([question], with_it)
     return connection.recv(_ANSWER_BYTES).decode(errors="replace")
 
 
 def token_in(worker_socket: str, answer: str) -> str:
-    """ConnectionError says why there is none."""
+    """The token in an answer of the worker. ConnectionError, with the reason, if there is none."""
     if not answer.startswith("ok "):
         raise ConnectionError(f"{worker_socket}.handles: {answer or 'closed without an answer'}")
     return answer[3:]
 
 
 def receive_handle(worker_socket: str, token: str) -> int:
-    """The descriptor of the memory that has this token: the caller's, to close. ConnectionError says why there is none."""
+    """The descriptor of the memory with this token; the caller must close it. ConnectionError, with the reason, if there is none."""
     with connect(worker_socket) as connection:
         connection.send(token.encode())
         space = socket.CMSG_SPACE(array.array("i").itemsize)
@@ -65,13 +65,13 @@ def receive_handle(worker_socket: str, token: str) -> int:
 
 
 def send_handle(worker_socket: str, descriptor: int) -> str:
-    """Brings the worker a descriptor of memory that is to be lent. Returns its token, of one use within a minute."""
+    """Sends the worker a descriptor of memory to lend. Returns its token, which can be used once, within a minute."""
     with connect(worker_socket) as connection:
         return token_in(worker_socket, ask(connection, b"lend", descriptor))
 
 
 def map_memory(worker_socket: str, memory, writable: bool):
-    """What a remesh.v1.DeviceMemory speaks of, mapped: an object whose part(offset, bytes) are the bytes of a shard."""
+    """Maps the memory of a remesh.v1.DeviceMemory. Returns an object whose part(offset, bytes) is the bytes of a shard."""
     descriptor = receive_handle(worker_socket, memory.token)
     try:
         if memory.kind == "sim":
@@ -82,7 +82,7 @@ def map_memory(worker_socket: str, memory, writable: bool):
 
 
 class _SimMemory:
-    """Of a device that is not there."""
+    """Memory of a simulated device."""
 
     def __init__(self, descriptor: int, writable: bool):
         self._map = mmap.mmap(descriptor, 0, access=mmap.ACCESS_WRITE if writable else mmap.ACCESS_READ)
@@ -92,8 +92,8 @@ class _SimMemory:
 
 
 class CudaBytes:
-    """`count` bytes on a GPU. torch.as_tensor(it, device="cuda"), cupy.asarray(it) and jax.dlpack.from_dlpack(it) share the memory, and keep
-    it mapped; views of other types are theirs: torch.as_tensor(it, device="cuda").view(torch.bfloat16)."""
+    """`count` bytes on a GPU. torch.as_tensor(it, device="cuda"), cupy.asarray(it) and jax.dlpack.from_dlpack(it) share the memory and keep
+    it mapped. To view it as another type use the framework: torch.as_tensor(it, device="cuda").view(torch.bfloat16)."""
 
     def __init__(self, memory: "CudaMemory", offset: int, count: int):
         self.memory, self.pointer, self.count = memory, memory.pointer + offset, count
@@ -112,21 +112,21 @@ class CudaBytes:
         return self.count
 
     def write(self, content: np.ndarray) -> None:
-        """Copies as many bytes of the host into it."""
+        """Copies `content` from the host into this memory. ValueError unless it has exactly `count` bytes."""
         source = np.ascontiguousarray(content).view(np.uint8).reshape(-1)
         if source.size != self.count:
             raise ValueError(f"content: {source.size} bytes, must be {self.count}")
         self.memory.call("cuMemcpyHtoD_v2", ctypes.c_ulonglong(self.pointer), ctypes.c_void_p(source.ctypes.data), ctypes.c_size_t(self.count))
 
     def read(self) -> np.ndarray:
-        """A copy on the host, uint8."""
+        """Returns a copy on the host, as uint8."""
         copy = np.empty(self.count, np.uint8)
         self.memory.call("cuMemcpyDtoH_v2", ctypes.c_void_p(copy.ctypes.data), ctypes.c_ulonglong(self.pointer), ctypes.c_size_t(self.count))
         return copy
 
 
 class CudaMemory:
-    """Memory that another process made by CUDA's virtual memory management, mapped into this one's primary context."""
+    """Memory that another process made by CUDA's virtual memory management, mapped for this process's primary context."""
 
     def __init__(self, descriptor: int, count: int, device_uuid: str):
         cuda = driver()
@@ -150,7 +150,7 @@ class CudaMemory:
         return CudaBytes(self, offset, count)
 
     def call(self, name: str, *arguments) -> None:
-        """A function of the driver, on this GPU."""
+        """Calls a function of the driver on this GPU. RuntimeError if it fails."""
         self._driver.use(self.device)
         self._driver.call(name, *arguments)
 
@@ -165,7 +165,7 @@ class CudaMemory:
             self._driver.try_call("cuMemRelease", self._handle)
 
 
-# Numbers of cuda.h.
+# Constants of cuda.h.
 POSIX_DESCRIPTOR = 1   # CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR
 _PINNED = 1            # CU_MEM_ALLOCATION_TYPE_PINNED
 _DEVICE = 1            # CU_MEM_LOCATION_TYPE_DEVICE
@@ -184,7 +184,7 @@ class _Properties(ctypes.Structure):  # CUmemAllocationProp
 
 
 class _Driver:
-    """libcuda, without a binding that users would have to install."""
+    """Calls libcuda through ctypes, so that users need not install a binding."""
 
     def __init__(self):
         self._lib = ctypes.CDLL("libcuda.so.1")
@@ -204,7 +204,7 @@ class _Driver:
         raise RuntimeError(f"{name}: {text.value.decode() if text.value else result}")
 
     def find(self, uuid: str) -> int:
-        """The driver's number of the GPU that nvidia-smi calls so, among those that this process may see."""
+        """The driver's number of the GPU with this UUID, as nvidia-smi prints it. RuntimeError if this process does not see that GPU."""
         count = ctypes.c_int()
         self.call("cuDeviceGetCount", ctypes.byref(count))
         for device in range(count.value):
@@ -219,7 +219,7 @@ class _Driver:
         return f"GPU-{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
 
     def use(self, device: int) -> None:
-        """Makes the GPU's primary context, which frameworks use too, this thread's."""
+        """Sets the GPU's primary context, which frameworks use too, as this thread's current context."""
         with self._lock:
             if device not in self._contexts:
                 context = ctypes.c_void_p()
@@ -228,13 +228,13 @@ class _Driver:
         self.call("cuCtxSetCurrent", self._contexts[device])
 
     def attribute(self, number: int, address: int, kind=ctypes.c_int):
-        """What the driver says of a pointer (CUpointer_attribute); None where it is none of its own, or is not asked for that."""
+        """A pointer's attribute (CUpointer_attribute) from the driver; None if the pointer is not CUDA's or does not have the attribute."""
         value = kind()
         failed = self.try_call("cuPointerGetAttribute", ctypes.byref(value), number, ctypes.c_ulonglong(address))
         return None if failed else value.value
 
     def allocation(self, address: int) -> Tuple[int, int]:
-        """Begin and bytes of the allocation that an address is in. REQUIRES: use() of its GPU."""
+        """Begin and size in bytes of the allocation that holds an address. REQUIRES: use() of its GPU."""
         base, count = ctypes.c_ulonglong(), ctypes.c_size_t()
         self.call("cuMemGetAddressRange_v2", ctypes.byref(base), ctypes.byref(count), ctypes.c_ulonglong(address))
         return base.value, count.value
@@ -248,5 +248,5 @@ class _Driver:
 
 @functools.lru_cache(maxsize=None)
 def driver() -> _Driver:
-    """The process's one. OSError without libcuda."""
+    """The driver object of this process. OSError without libcuda."""
     return _Driver()

@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A trainer's own memory as the source of a reshard, so that a state need not exist twice on its host.
+"""Lends a trainer's own memory as the source of a reshard, so that a state need not exist twice on its host.
 
     memory = HostMemory(1 << 30)                             # memory that can be lent; or CudaTensorMemory(tensor.data_ptr(), ...)
-    weights = memory.array(0, 4096)                          # the trainer's array, in it
+    weights = memory.array(0, 4096)                          # the trainer's array, in that memory
     trainer.lend(state, [memory], [Place("w", device=0, memory=0, offset=0)])
-    trainer.lend_tensors(state, [TensorPlace("w", device=0, tensor=weights)])      # the same of tensors on GPUs, wherever they lie
+    trainer.lend_tensors(state, [TensorPlace("w", device=0, tensor=weights)])      # the same for tensors on GPUs, wherever they lie
 
-From then on nobody writes into it until the generation that it holds is retired, which trainer.wait_returned() waits for, or
-trainer.unseal() takes it back. What cudaMalloc made is there no longer than its process: the state loses it with that (Lease).
+From then on nobody may write into the memory until its generation is retired, which trainer.wait_returned() waits for, or until
+trainer.unseal() takes the memory back. Memory of cudaMalloc exists no longer than its process: when the process ends, the state loses
+it (Lease).
 """
 import ctypes
 import dataclasses
@@ -23,21 +24,21 @@ import numpy as np
 from remesh import device_memory
 from remesh.v1 import sharding_pb2
 
-_F_ADD_SEALS, _F_SEAL_SHRINK = 1033, 2  # fcntl.h; Python names them from 3.8 on, not on every platform
+_F_ADD_SEALS, _F_SEAL_SHRINK = 1033, 2  # fcntl.h; Python has these names from 3.8 on, but not on every platform
 
 
 @dataclasses.dataclass(frozen=True)
 class Place:
-    """Where a shard of this host lies: dense and row-major over its box, packed below a byte."""
+    """Where a shard of this host lies. It is dense and row-major over its box; elements smaller than a byte are packed."""
     array: str
     device: int  # id in the state's numbering
-    memory: int  # index into the memories that are lent
+    memory: int  # index into the lent memories
     offset: int  # bytes, a multiple of 16
-    box: Optional[sharding_pb2.Box] = None  # which, where a device has several of the array
+    box: Optional[sharding_pb2.Box] = None  # which box, if the device has several of the array
 
 
 class HostMemory:
-    """Memory of the host that can be lent: zero at first."""
+    """Host memory that can be lent; zero at first."""
     kind, device_uuid = "host", ""
 
     def __init__(self, count: int):
@@ -48,11 +49,11 @@ class HostMemory:
         self._map = mmap.mmap(self.descriptor, count)
 
     def array(self, offset: int, count: int, dtype=np.uint8) -> np.ndarray:
-        """`count` elements from that byte on."""
+        """`count` elements of the memory, from byte `offset` on."""
         return np.frombuffer(self._map, dtype, count, offset)
 
     def close(self) -> None:
-        """Lets go of it here: whoever else has it, the worker or an array, keeps it."""
+        """Closes this object's descriptor. The worker and arrays of the memory keep it."""
         if self.descriptor >= 0:
             os.close(self.descriptor)
             self.descriptor = -1
@@ -63,19 +64,19 @@ class HostMemory:
 
 @dataclasses.dataclass(frozen=True)
 class Allocation:
-    """Memory that lies in an allocation which the driver shares by a handle of its legacy IPC (local.proto, IpcAllocation)."""
-    handle: bytes  # 64 of them
+    """Memory in an allocation that the driver shares by a legacy IPC handle (local.proto, IpcAllocation)."""
+    handle: bytes  # 64 bytes
     bytes: int     # of the whole allocation
-    offset: int = 0  # of the memory in it
+    offset: int = 0  # of the memory in the allocation
 
 
 class CudaTensorMemory:
-    """The allocation of a GPU that holds this address, as torch's data_ptr() says it, by the way in which the driver shares it: by a handle
-    of its legacy IPC what cudaMalloc made (torch's and JAX's default), by a descriptor what CUDA's virtual memory management made for
-    that (torch: PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True). Any other, such as a pool's (cudaMallocAsync), is refused: ValueError
-    says why. Offsets count from the allocation's begin: base_offset is the address's own.
+    """The GPU allocation that holds an address, such as torch's data_ptr(). The driver shares memory of cudaMalloc (the default of torch and
+    JAX) by a legacy IPC handle, and memory that CUDA's virtual memory management made for sharing by a descriptor (torch:
+    PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True). ValueError for any other memory, such as a pool's (cudaMallocAsync), with the reason.
+    Offsets count from the begin of the allocation; base_offset is the offset of the address.
 
-    Keep a reference to the tensor, in `tensors` or elsewhere, until it is given back."""
+    Keep a reference to the tensor, in `tensors` or elsewhere, until the worker has given the memory back."""
     kind = "cuda"
 
     def __init__(self, address: int):
@@ -94,7 +95,7 @@ class CudaTensorMemory:
         self.device_uuid = driver.uuid(self._device)
 
     def synchronize(self) -> None:
-        """Waits for all that this process has given the GPU."""
+        """Waits for all work that this process has given the GPU."""
         self._driver.use(self._device)
         self._driver.call("cuCtxSynchronize")
 
@@ -110,15 +111,16 @@ class CudaTensorMemory:
 
 @dataclasses.dataclass(frozen=True)
 class TensorPlace:
-    """A tensor on a GPU that is a shard of this host: contiguous."""
+    """A contiguous tensor on a GPU that is a shard of this host."""
     array: str
     device: int  # id in the state's numbering
-    tensor: Any  # of torch, JAX (on one device), or with __cuda_array_interface__
-    box: Optional[sharding_pb2.Box] = None  # as of Place
+    tensor: Any  # a tensor of torch or JAX (on one device), or an object with __cuda_array_interface__
+    box: Optional[sharding_pb2.Box] = None  # as in Place
 
 
 def memories_of(tensors: Sequence[TensorPlace]) -> Tuple[List[CudaTensorMemory], List[Place]]:
-    """What Trainer.lend() takes: each allocation once, however many of the tensors are in it. ValueError for a tensor that cannot be lent."""
+    """The arguments of Trainer.lend() for these tensors. An allocation that holds several of them appears once. ValueError for a tensor
+    that cannot be lent."""
     driver, memories, places = device_memory.driver(), [], []
     for one in tensors:
         address, count = span(one.tensor)
@@ -138,7 +140,7 @@ def memories_of(tensors: Sequence[TensorPlace]) -> Tuple[List[CudaTensorMemory],
 
 
 def span(tensor) -> Tuple[int, int]:
-    """Address and bytes of a contiguous tensor on a GPU."""
+    """Address and size in bytes of a contiguous tensor on a GPU."""
     if hasattr(tensor, "data_ptr"):  # torch
         if not tensor.is_contiguous():
             raise ValueError("a tensor that is lent must be contiguous")
@@ -152,8 +154,9 @@ def span(tensor) -> Tuple[int, int]:
 
 
 class Lease:
-    """A connection to the worker by which it knows that this process lives: an allocation that is shared by a handle is there no longer than
-    the process. close(), or its end, loses what is lent by it. A child that this process forks lets go of it."""
+    """A connection that tells the worker that this process lives. An allocation that is shared by a handle exists no longer than the process
+    that made it. When close() is called or the process ends, the memory lent by the lease is lost. A forked child closes its copy of the
+    connection."""
 
     def __init__(self, worker_socket: str):
         self._connection = device_memory.connect(worker_socket)
@@ -165,11 +168,11 @@ class Lease:
         _leases.add(self)
 
     def held(self) -> bool:
-        """Whether the worker still has memory open that was lent by it."""
+        """Whether the worker still has memory open that was lent by this lease."""
         try:
             return device_memory.ask(self._connection, f"held {self.token}".encode()) == "yes"
         except ConnectionError:
-            return False  # the worker is gone, and what it had open is closed
+            return False  # the worker is gone, and has no memory open
 
     def close(self) -> None:
         self._connection.close()
@@ -187,7 +190,7 @@ os.register_at_fork(after_in_child=_let_go)
 
 
 def _device_of(driver, address: int) -> int:
-    """The GPU whose memory it is. ValueError for memory that no other process can have."""
+    """The GPU whose memory the address is in. ValueError for memory that cannot be shared with another process."""
     kind = driver.attribute(_MEMORY_TYPE, address)
     if kind != _DEVICE_MEMORY or driver.attribute(_IS_MANAGED, address):
         what = "not CUDA's" if kind is None else "managed" if kind == _DEVICE_MEMORY else "of the host"
@@ -196,7 +199,7 @@ def _device_of(driver, address: int) -> int:
 
 
 def _export(driver, address: int, base: int) -> int:
-    """A descriptor of memory of CUDA's virtual memory management."""
+    """Exports memory of CUDA's virtual memory management as a descriptor. ValueError if it cannot be exported."""
     if driver.attribute(_MEMORY_POOL, address, ctypes.c_void_p):
         raise ValueError(f"memory at {address:#x} is of a pool (cudaMallocAsync), which shares none with other processes, and cannot be lent")
     handle, descriptor = ctypes.c_ulonglong(), ctypes.c_int(-1)
@@ -215,7 +218,7 @@ def _export(driver, address: int, base: int) -> int:
 
 
 _ALIGNMENT = 16
-# Numbers of cuda.h.
+# Constants of cuda.h.
 _MEMORY_TYPE = 2      # CU_POINTER_ATTRIBUTE_MEMORY_TYPE
 _IS_MANAGED = 8       # CU_POINTER_ATTRIBUTE_IS_MANAGED
 _DEVICE_ORDINAL = 9   # CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL
