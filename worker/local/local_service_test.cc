@@ -330,7 +330,7 @@ TEST_F(LocalServiceTest, AHostWithoutShardsIsAnsweredAtOnce) {
   // The worker made no buffers for the state and reported nothing.
   EXPECT_TRUE(store_->List().empty());
   EXPECT_TRUE(changes_.empty());
-  // A planner that attaches again may report otherwise.
+  // When the worker attaches again, the planner may report otherwise.
   strand_.Post([this] { buffers_->ForgetAbsent(); });
   EXPECT_EQ(Reason(Allocate()), "STATE_NOT_FOUND");
   nothing.set_committed(true);

@@ -17,7 +17,7 @@ namespace remesh::worker {
 struct LentMemory {
   MappedFile host;
   std::shared_ptr<std::byte> device;  // null: the memory is on the host
-  int64_t missing_bytes = 0;          // upper bound of the pages that do not exist yet
+  int64_t missing_bytes = 0;          // upper bound, for pages that do not exist yet
 };
 
 // The shards of a generation whose memory a trainer lends.
