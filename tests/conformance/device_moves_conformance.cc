@@ -171,6 +171,12 @@ TEST_P(DeviceConformance, OnlyDigestsWithoutABuffer) {
   ASSERT_TRUE(
       rig.Pack({{.source = &source.view, .hi = end, .digests = digests.data()}}, nullptr).ok());
   EXPECT_EQ(digests, host.Digests(0, end));
+  std::vector<uint64_t> carried(digests.size(), 7);
+  ASSERT_TRUE(
+      rig.Pack({{.source = &source.view, .hi = end, .digests = carried.data(), .carried = true}},
+               nullptr)
+          .ok());
+  EXPECT_EQ(carried, std::vector<uint64_t>(digests.size(), 7));
 }
 
 // Such rows are hashed where they lie, those of odd bits excepted.

@@ -73,7 +73,7 @@ struct PackChunk {
   std::byte* buffer;
   bool operator()(const SlicePart& part, int64_t k, int64_t bits, TapeCursor* from, TapeCursor*) {
     if (buffer == nullptr) {
-      part.digests[k] = DigestOf(*from, bits);
+      if (!part.carried) part.digests[k] = DigestOf(*from, bits);
       return true;
     }
     std::byte* out = buffer + part.offset + k * kChunkBytes;
