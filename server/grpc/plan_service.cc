@@ -339,7 +339,8 @@ namespace {
 // A peer that is authenticated and no worker uses the threads of other streams.
 StreamThreads& ProgramThreads(Core& core, const CallbackServerContext& context) {
   const bool known = context.auth_context()->IsPeerAuthenticated();
-  return known && !IsWorker(CallerOf(context)) ? core.streamers() : core.programs();
+  const bool is_worker = IsWorker(service::IdentityOf(context).name);
+  return known && !is_worker ? core.streamers() : core.programs();
 }
 
 }  // namespace
