@@ -124,11 +124,11 @@ void AddPlanning(ServerOptions& o, Settings& settings) {
   settings.AddDuration("planning_timeout", &o.planning_timeout,
                        "Planning that takes longer is given up.", kLeast);
   settings.AddBytes("planning_memory_limit", &o.planning_memory_limit,
-                    "A plan that takes more memory while it is made is given up.");
+                    "Planning that needs more memory is given up.");
   settings.AddInt(
       "stream_threads", &o.stream_threads,
-      "Threads that expand plans into host programs, and as many again that make other long "
-      "answers. They wait for no reader; one caller has a quarter of either at most.",
+      "Number of threads that expand plans into host programs; as many again make other long "
+      "answers. They do not wait for readers. One caller uses at most a quarter of each.",
       1, 1024);
 }
 
