@@ -137,6 +137,20 @@ TEST_F(HandleSocketTest, WhatIsNoLeaseIsHeldByNobody) {
   EXPECT_EQ(Answer(*connection, "held "), "no lease has this token (any more)");
 }
 
+// A trainer whose connection has ended for another reason asks by a new one.
+TEST(LeaseTableTest, AnEndedLeaseIsHeldUntilNobodyHoldsIt) {
+  LeaseTable leases;
+  const std::string token = *leases.Begin(1);
+  std::shared_ptr<const Lease> user = leases.Find(token);
+  leases.End(token);
+  EXPECT_EQ(leases.Find(token), nullptr);
+  EXPECT_EQ(leases.Held(token), true);
+  user = nullptr;
+  EXPECT_EQ(leases.Held(token), false);
+  EXPECT_TRUE(leases.Begin(1).has_value());
+  EXPECT_EQ(leases.Held(token), std::nullopt) << "it is forgotten";
+}
+
 TEST(LeaseTableTest, OneUserCannotTakeAllLeases) {
   LeaseTable leases;
   std::string last;

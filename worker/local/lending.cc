@@ -175,7 +175,7 @@ absl::StatusOr<LentShards> MapLentShards(const v1::LendRequest& request,
                         absl::StrCat("must be at most ", kMemoriesMax));
   ASSIGN_OR_RETURN(Arrangement made, Arrange(request, assignment, places));
   RETURN_IF_ERROR(CheckMemories(request, made.device_of));
-  LentShards lent{.memories = {}, .places = std::move(made.places)};
+  LentShards lent{.lease = nullptr, .memories = {}, .places = std::move(made.places)};
   ASSIGN_OR_RETURN(lent.lease, LeaseOf(request, store));
   for (int i = 0; i < request.memories_size(); ++i) {
     auto mapped = MapMemory(request.memories(i), made.device_of[i], store);

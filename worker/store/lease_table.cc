@@ -13,6 +13,7 @@ std::optional<std::string> LeaseTable::Begin(uid_t user) {
   constexpr size_t kTokenBytes = 16;
   std::string token = absl::BytesToHexString(RandomBytes(kTokenBytes));
   absl::MutexLock lock(&mutex_);
+  Sweep();
   const auto of_user = std::count_if(leases_.begin(), leases_.end(), [user](const auto& entry) {
     return entry.second.user == user;
   });
@@ -26,13 +27,20 @@ void LeaseTable::End(std::string_view token) {
   const auto it = leases_.find(token);
   if (it == leases_.end()) return;
   it->second.lease->ended_ = true;
-  leases_.erase(it);
+  Sweep();
+}
+
+void LeaseTable::Sweep() {
+  std::erase_if(leases_, [](const auto& entry) {
+    const std::shared_ptr<Lease>& lease = entry.second.lease;
+    return lease->ended() && lease.use_count() == 1;
+  });
 }
 
 std::shared_ptr<const Lease> LeaseTable::Find(std::string_view token) const {
   absl::MutexLock lock(&mutex_);
   const auto it = leases_.find(token);
-  return it == leases_.end() ? nullptr : it->second.lease;
+  return it == leases_.end() || it->second.lease->ended() ? nullptr : it->second.lease;
 }
 
 std::optional<bool> LeaseTable::Held(std::string_view token) const {

@@ -36,12 +36,13 @@ class LeaseTable {
   // Starts a lease for `user` and returns its token, which nobody can guess. nullopt if there are
   // too many leases, of this user or in all.
   std::optional<std::string> Begin(uid_t user);
-  // Ends the lease because the trainer is gone.
+  // Ends the lease because the trainer is gone. Held() answers for it until nobody holds it any
+  // more: its connection may have ended for another reason, and the trainer may ask by a new one.
   void End(std::string_view token);
   // Returns nullptr if no lease has that token, or the lease has ended.
   std::shared_ptr<const Lease> Find(std::string_view token) const;
   // Whether anybody still holds the lease that Find() returned. nullopt if no lease has that token,
-  // or the lease has ended.
+  // or the lease has ended and nobody held it.
   std::optional<bool> Held(std::string_view token) const;
 
  private:
@@ -49,6 +50,9 @@ class LeaseTable {
     std::shared_ptr<Lease> lease;
     uid_t user;
   };
+
+  // Removes ended leases that nobody holds.
+  void Sweep() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   mutable absl::Mutex mutex_;
   std::map<std::string, Entry, std::less<>> leases_ ABSL_GUARDED_BY(mutex_);

@@ -27,9 +27,11 @@ struct LentShards {
     int64_t offset = 0;
   };
 
+  // When the lease ends, all memory is lost; may be null. Destroyed after the memory, so that whoever
+  // asks whether it is held hears the truth.
+  std::shared_ptr<const Lease> lease = nullptr;
   std::vector<LentMemory> memories;
-  std::vector<Place> places;                     // by shard, as in the assignment
-  std::shared_ptr<const Lease> lease = nullptr;  // when it ends, all memory is lost; may be null
+  std::vector<Place> places;  // by shard, as in the assignment
 };
 
 // Kind and device of lent memory, as the lender states them. `kind` is "host" or the kind of the

@@ -5,6 +5,7 @@ The worker hands out a file descriptor over a Unix socket of its own, and the CU
 process. The memory stays mapped until the last array of it is gone, whatever the worker does meanwhile.
 """
 import array
+import contextlib
 import ctypes
 import functools
 import mmap
@@ -226,6 +227,17 @@ class _Driver:
                 self.call("cuDevicePrimaryCtxRetain", ctypes.byref(context), device)
                 self._contexts[device] = context
         self.call("cuCtxSetCurrent", self._contexts[device])
+
+    @contextlib.contextmanager
+    def on(self, device: int):
+        """use() for the time of a block: afterwards the thread's current context is what it was, so that the caller's GPU does not change."""
+        former = ctypes.c_void_p()
+        self.call("cuCtxGetCurrent", ctypes.byref(former))
+        self.use(device)
+        try:
+            yield
+        finally:
+            self.call("cuCtxSetCurrent", former)
 
     def attribute(self, number: int, address: int, kind=ctypes.c_int):
         """A pointer's attribute (CUpointer_attribute) from the driver; None if the pointer is not CUDA's or does not have the attribute."""

@@ -83,21 +83,21 @@ class CudaTensorMemory:
         driver = device_memory.driver()
         self._driver, self._device = driver, _device_of(driver, address)
         self.descriptor, self.ipc, self.tensors = -1, None, []
-        driver.use(self._device)
-        self.base, self.bytes = driver.allocation(address)
-        self.base_offset = address - self.base
-        if driver.attribute(_LEGACY_IPC, address):
-            handle = (ctypes.c_ubyte * 64)()
-            driver.call("cuIpcGetMemHandle", ctypes.byref(handle), ctypes.c_ulonglong(self.base))
-            self.ipc = Allocation(bytes(handle), self.bytes)
-        else:
-            self.descriptor = _export(driver, address, self.base)
+        with driver.on(self._device):
+            self.base, self.bytes = driver.allocation(address)
+            self.base_offset = address - self.base
+            if driver.attribute(_LEGACY_IPC, address):
+                handle = (ctypes.c_ubyte * 64)()
+                driver.call("cuIpcGetMemHandle", ctypes.byref(handle), ctypes.c_ulonglong(self.base))
+                self.ipc = Allocation(bytes(handle), self.bytes)
+            else:
+                self.descriptor = _export(driver, address, self.base)
         self.device_uuid = driver.uuid(self._device)
 
     def synchronize(self) -> None:
         """Waits for all work that this process has given the GPU."""
-        self._driver.use(self._device)
-        self._driver.call("cuCtxSynchronize")
+        with self._driver.on(self._device):
+            self._driver.call("cuCtxSynchronize")
 
     def close(self) -> None:
         if self.descriptor >= 0:
@@ -124,8 +124,8 @@ def memories_of(tensors: Sequence[TensorPlace]) -> Tuple[List[CudaTensorMemory],
     driver, memories, places = device_memory.driver(), [], []
     for one in tensors:
         address, count = span(one.tensor)
-        driver.use(_device_of(driver, address))
-        base, _ = driver.allocation(address)
+        with driver.on(_device_of(driver, address)):
+            base, _ = driver.allocation(address)
         index = next((i for i, memory in enumerate(memories) if memory.base == base), len(memories))
         if index == len(memories):
             memories.append(CudaTensorMemory(address))
@@ -146,6 +146,7 @@ def span(tensor) -> Tuple[int, int]:
             raise ValueError("a tensor that is lent must be contiguous")
         return tensor.data_ptr(), tensor.numel() * tensor.element_size()
     if hasattr(tensor, "unsafe_buffer_pointer"):  # JAX
+        tensor.block_until_ready()  # what computes it may not have been given to the GPU yet
         return tensor.unsafe_buffer_pointer(), tensor.nbytes
     said = tensor.__cuda_array_interface__
     if said.get("strides") is not None:
@@ -159,20 +160,31 @@ class Lease:
     connection."""
 
     def __init__(self, worker_socket: str):
+        self._worker_socket = worker_socket
         self._connection = device_memory.connect(worker_socket)
+        _leases.add(self)  # before anything may fork
         try:
             self.token = device_memory.token_in(worker_socket, device_memory.ask(self._connection, b"lease"))
         except OSError:
             self.close()
             raise
-        _leases.add(self)
 
     def held(self) -> bool:
-        """Whether the worker still has memory open that was lent by this lease."""
+        """Whether the worker still has memory open that was lent by this lease. ConnectionError if the worker does not say."""
+        question = f"held {self.token}".encode()
         try:
-            return device_memory.ask(self._connection, f"held {self.token}".encode()) == "yes"
+            answer = device_memory.ask(self._connection, question)
         except ConnectionError:
-            return False  # the worker is gone, and has no memory open
+            answer = ""
+        if not answer:  # the worker closed this connection, but may be alive and still read the memory
+            try:
+                with device_memory.connect(self._worker_socket) as another:
+                    answer = device_memory.ask(another, question)
+            except (ConnectionRefusedError, FileNotFoundError):
+                return False  # the worker is gone, and has no memory open
+        if not answer:
+            raise ConnectionError(f"{self._worker_socket}.handles: the worker does not say whether it still has the memory that was lent")
+        return answer == "yes"
 
     def close(self) -> None:
         self._connection.close()

@@ -37,6 +37,7 @@ _CHANNEL_OPTIONS = (("grpc.max_receive_message_length", -1), ("grpc.max_send_mes
                     ("grpc.min_reconnect_backoff_ms", 5000))  # what an attempt to connect may take
 _CALL_SECONDS = 30.0
 _PAUSE_SECONDS = 0.2
+_NOT_HERE = ("GENERATION_NOT_FOUND", "GENERATION_RETIRED", "STATE_NOT_FOUND")
 _SUCCEEDED = reshard_pb2.Execution.SUCCEEDED
 _ENDED = (_SUCCEEDED, reshard_pb2.Execution.FAILED, reshard_pb2.Execution.CANCELLED)
 
@@ -169,7 +170,13 @@ class Trainer:
             self.local.GetShards(local_pb2.GetShardsRequest(state=state, generation=generation), timeout=_CALL_SECONDS)
         except grpc.RpcError as error:
             info = errors.error_info(error)
-            return info is not None and info.reason == "SHARDS_LENT"
+            reason = info.reason if info else ""
+            if reason in _NOT_HERE:
+                return False
+            # A worker that does not answer may still have the memory.
+            if reason in ("SHARDS_LENT", "NOT_READABLE") or error.code() in (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED):
+                return True
+            raise
         return False
 
     def wait_ready(self, state: str, timeout_seconds: float) -> state_pb2.State:

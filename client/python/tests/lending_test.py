@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """remesh.lending against a driver and a worker's socket that only pretend."""
+import contextlib
 import ctypes
 import os
 import pathlib
@@ -34,8 +35,10 @@ class FakeDriver:
     def allocation(self, address):
         return self._known(address), SIZE
 
-    def use(self, device):
+    @contextlib.contextmanager
+    def on(self, device):
         assert device == 3
+        yield
 
     def uuid(self, device):
         return f"GPU-{device}"
@@ -87,7 +90,7 @@ class MemoryTest(unittest.TestCase):
     def test_an_allocation_is_lent_once_for_all_its_tensors(self):
         first, second = torch_tensor(MALLOC + 0x1000, 64), types.SimpleNamespace(
             __cuda_array_interface__={"shape": (4, 4), "typestr": "<f4", "data": (MALLOC, False), "strides": None})
-        other = types.SimpleNamespace(unsafe_buffer_pointer=lambda: VMM + 0x20, nbytes=32)
+        other = types.SimpleNamespace(block_until_ready=lambda: None, unsafe_buffer_pointer=lambda: VMM + 0x20, nbytes=32)
         memories, places = lending.memories_of([lending.TensorPlace("a", 7, first), lending.TensorPlace("b", 7, other), lending.TensorPlace("c", 7, second)])
         self.assertEqual([memory.base for memory in memories], [MALLOC, VMM])
         self.assertEqual([(place.memory, place.offset) for place in places], [(0, 0x1000), (1, 0x20), (0, 0)])
@@ -132,7 +135,27 @@ class LeaseTest(unittest.TestCase):
         self.assertTrue(lease.held())
         self.assertFalse(lease.held())
         ends[0].close()
+        self.server.close()
         self.assertFalse(lease.held())
+
+    def test_a_worker_that_closed_the_connection_is_asked_by_another(self):
+        lease, ends = self._lease(b"ok 0123")
+        ends[0].close()
+
+        def answer(said):
+            with self.server.accept()[0] as end:
+                self.assertEqual(end.recv(100), b"held 0123")
+                if said:
+                    end.send(said)
+        for said in (b"yes", b"no", b""):
+            thread = threading.Thread(target=answer, args=(said,))
+            thread.start()
+            if said:
+                self.assertEqual(lease.held(), said == b"yes")
+            else:
+                with self.assertRaisesRegex(ConnectionError, "does not say"):
+                    lease.held()
+            thread.join()
 
     def test_a_worker_that_gives_none(self):
         with self.assertRaisesRegex(ConnectionError, "too many"):
