@@ -97,24 +97,25 @@ std::optional<Suppressed> Take(LogLevel level, std::string_view message) {
 // for it. Thread-safe.
 class Output {
  public:
-  // The number of lines that were lost since the last line that was written.
-  int64_t lost() {
+  // Returns the number of lines that were lost and that no line reports yet. The next line reports
+  // them.
+  int64_t TakeLost() {
     absl::MutexLock lock(&mutex_);
-    return lost_;
+    return std::exchange(lost_, 0);
   }
-  void Write(std::string_view line) {
+  // `told`: the number of lost lines that the line reports.
+  void Write(std::string_view line, int64_t told) {
     absl::MutexLock lock(&mutex_);
-    if (torn_ && !WritePieces("\n")) return LoseLine();
+    if (torn_ && !WritePieces("\n")) return LoseLine(told);
     torn_ = false;
-    if (!WritePieces(line)) return LoseLine();
-    lost_ = 0;
+    if (!WritePieces(line)) LoseLine(told);
   }
 
  private:
   // How long a write waits when the reader stops. Later writes do not wait, until there is room.
   static constexpr int kPatienceMillis = 100;
 
-  void LoseLine() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { ++lost_; }
+  void LoseLine(int64_t told) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { lost_ += told + 1; }
 
   // Writes at most PIPE_BUF bytes at a time: a pipe that poll() calls writable takes these without
   // waiting. Returns false when it could not write all.
@@ -182,12 +183,11 @@ void Log(LogLevel level, std::string_view message, LogFields fields) {
   if (suppressed->in_all > 0) {
     pairs.emplace_back("suppressed_in_all", absl::StrCat(suppressed->in_all));
   }
-  if (const int64_t lost = Stderr().lost(); lost > 0) {
-    pairs.emplace_back("lost", absl::StrCat(lost));
-  }
+  const int64_t lost = Stderr().TakeLost();
+  if (lost > 0) pairs.emplace_back("lost", absl::StrCat(lost));
   const std::string line = Format(pairs, format_now.load(std::memory_order_relaxed)) + "\n";
   RememberLogLine(std::string_view(line).substr(0, line.size() - 1));
-  Stderr().Write(line);
+  Stderr().Write(line, lost);
 }
 
 bool LogEnabled(LogLevel level) { return level >= lowest.load(std::memory_order_relaxed); }
@@ -205,7 +205,8 @@ void SayLast(std::string_view program, const absl::Status& why) {
   if (const std::string reason = ReasonOf(why); !reason.empty()) {
     absl::StrAppend(&line, " (", reason, ")");
   }
-  Stderr().Write(absl::StrCat(absl::string_view(program.data(), program.size()), ": ", line, "\n"));
+  Stderr().Write(absl::StrCat(absl::string_view(program.data(), program.size()), ": ", line, "\n"),
+                 0);
 }
 
 absl::StatusOr<LogLevel> ParseLogLevel(std::string_view name) {
