@@ -87,9 +87,9 @@ class Core {
 
   using ReplyFn = absl::AnyInvocable<void(absl::StatusOr<Reply>)>;
   // `reply` is called exactly once, on some thread; UNAVAILABLE (SHUTTING_DOWN) after Shutdown().
-  // Callers take turns, and between two calls the strand runs other tasks that have come. So
-  // however many calls one caller makes, workers and other callers wait for at most one call of
-  // each caller. Calls of one caller keep their order.
+  // Callers take turns, and after a few calls the strand runs other tasks that have come. So
+  // however many calls one caller makes, other callers wait for at most one call of each caller,
+  // and workers for a few calls. Calls of one caller keep their order.
   void Call(Request request, ReplyFn reply, const std::string& caller = "");
 
   StreamId OpenStream(std::shared_ptr<WorkerSink> sink);
@@ -146,8 +146,8 @@ class Core {
   bool Post(F task);
   void Handle(Event event);
   void Perform(Actions actions);
-  // Makes the call whose turn it is, and posts itself again if more calls wait.
-  void RunCall();
+  // Makes the calls whose turn it is, and posts itself again if more calls wait.
+  void RunCalls();
   bool AwaitNoExecution(absl::Duration patience);
   void Do(SendToWorker& action);
   void Do(CloseStream& action);
@@ -175,7 +175,7 @@ class Core {
 
   absl::Mutex turns_mutex_;
   FairQueue waiting_calls_ ABSL_GUARDED_BY(turns_mutex_);
-  bool call_is_posted_ ABSL_GUARDED_BY(turns_mutex_) = false;  // RunCall()
+  bool call_is_posted_ ABSL_GUARDED_BY(turns_mutex_) = false;  // RunCalls()
 
   // Used only by tasks of the strand.
   std::unique_ptr<Controller> controller_;

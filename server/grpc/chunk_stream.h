@@ -21,7 +21,7 @@ namespace remesh::server {
 
 // A stream whose pieces are made on threads that never wait for its reader: while one piece is
 // being written, a thread makes the next piece and is then free until the write is done. So a
-// client that does not read holds the memory of two pieces, but no thread. A write that takes a
+// client that does not read holds the memory of two pieces, and of what Fill keeps, but no thread. A write that takes a
 // minute ends the stream. Lives until gRPC calls OnDone().
 template <typename T>
 class ChunkStream : public grpc::ServerWriteReactor<T> {

@@ -43,6 +43,7 @@ void WorkerStream::Send(v1::AttachResponse message) {
   if (queue_.size() >= kQueuedMax || queued_bytes_ + bytes > kQueuedBytesMax) {
     end_ = WorkerTooSlow();
     queue_.clear();
+    core_.OnStreamEnded(id_);  // a worker that does not read may keep the stream open for ever
   } else {
     queued_bytes_ += bytes;
     queue_.push_back(std::move(message));
@@ -57,6 +58,7 @@ void WorkerStream::OnReadDone(bool ok) {
     core_.OnStreamEnded(id_);
     return EndWith(absl::OkStatus());
   }
+  if (ending()) return;  // what it still says does not count
   const size_t bytes = incoming_.ByteSizeLong();
   const size_t others = unhandled_bytes_.fetch_add(bytes);
   const bool too_many_bytes = others > 0 && others + bytes > kUnhandledBytesMax;
@@ -74,6 +76,11 @@ void WorkerStream::OnReadDone(bool ok) {
   });
   incoming_.Clear();
   StartRead(&incoming_);
+}
+
+bool WorkerStream::ending() {
+  absl::MutexLock lock(&mutex_);
+  return end_.has_value();
 }
 
 void WorkerStream::Refuse(const absl::Status& status) {

@@ -40,6 +40,8 @@ class WorkerStream : public grpc::ServerBidiReactor<v1::AttachRequest, v1::Attac
  private:
   WorkerStream(Core& core, Admit admit) : core_(core), admit_(std::move(admit)) {}
 
+  // Whether the stream has begun to end.
+  bool ending();
   void Refuse(const absl::Status& status);
   void EndWith(const absl::Status& status);
   void Proceed(absl::ReleasableMutexLock& lock) ABSL_NO_THREAD_SAFETY_ANALYSIS;
