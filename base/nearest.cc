@@ -26,7 +26,8 @@ std::string Nearest(std::string_view name, const std::vector<std::string>& candi
   size_t best = std::max<size_t>(name.size() / 3, std::min<size_t>(name.size() - 1, 2)) + 1;
   std::string nearest;
   for (const std::string& candidate : candidates) {
-    const auto [shorter, longer] = std::minmax(name.size(), candidate.size());
+    const size_t longer = std::max(name.size(), candidate.size());
+    const size_t shorter = std::min(name.size(), candidate.size());
     if (longer - shorter >= best) continue;  // so many characters differ at least
     const size_t distance = EditDistance(name, candidate);
     if (distance < best) {

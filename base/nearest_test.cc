@@ -12,6 +12,12 @@ TEST(NearestTest, Distances) {
   EXPECT_EQ(EditDistance("same", "same"), 0u);
 }
 
+// The difference was taken of two numbers that were gone: a sanitizer says so here.
+TEST(NearestTest, NamesOfAnotherLengthAreNotNear) {
+  EXPECT_EQ(Nearest("host", {"h", "hosts_and_their_devices", "hosts"}), "hosts");
+  EXPECT_EQ(Nearest("host", {"h", "hosts_and_their_devices"}), "");
+}
+
 TEST(NearestTest, SlipsAreFoundAndOtherWordsAreNot) {
   const std::vector<std::string> names = {"hlo_text", "sdy_text", "nics", "ids"};
   EXPECT_EQ(Nearest("hlo_txt", names), "hlo_text");
