@@ -353,7 +353,7 @@ void Core::PlanTargets(std::shared_ptr<const StartPlanning> action, Turn turn) {
   desk_.Find(
       {.turn = std::move(turn), .gone = nullptr},
       [this, action, asked](planner::Budget& budget) -> absl::StatusOr<PlanCache::Question> {
-        ASSIGN_OR_RETURN(MoveQuestion move, QuestionOf(*action, topology().get(), budget));
+        ASSIGN_OR_RETURN(MoveQuestion move, QuestionOf(*action, topology().get(), plans_, budget));
         asked->target = std::move(move.target);
         return std::move(move.question);
       },

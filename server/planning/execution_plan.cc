@@ -104,6 +104,15 @@ void AddNewWorkers(v1::Topology& topology, const Topology* workers) {
   }
 }
 
+// The spec of this very question if memory has its plan, because making it again takes as long as
+// all the rest of the answer; else null.
+std::shared_ptr<const std::string> KeptSpec(PlanCache& cache,
+                                            const planner::CanonicalizedRequest& question) {
+  const absl::StatusOr<ListedPlan> kept =
+      cache.Find(proto::PlanName(question.canonical.fingerprint, question.binding), Access::kPeek);
+  return kept.ok() ? kept->plan->spec : nullptr;
+}
+
 absl::Status CheckPlanUsable(const BoundPlan& plan) {
   if (plan.cached->request.request.options.donate) {
     return MakeError(absl::StatusCode::kFailedPrecondition,
@@ -123,7 +132,7 @@ absl::Status CheckPlanUsable(const BoundPlan& plan) {
 }  // namespace
 
 absl::StatusOr<MoveQuestion> QuestionOf(const StartPlanning& move, const Topology* workers,
-                                        planner::Budget& budget) {
+                                        PlanCache& cache, planner::Budget& budget) {
   absl::StatusOr<v1::StateSpec> spec = proto::ApplyTargets(move.source->spec, *move.targets);
   RETURN_IF_ERROR(AtField("targets", spec.status()));
   if (move.targets->topology().hosts().empty()) AddNewWorkers(*spec->mutable_topology(), workers);
@@ -134,8 +143,11 @@ absl::StatusOr<MoveQuestion> QuestionOf(const StartPlanning& move, const Topolog
                    proto::ToReshardRequest(*move.source->layout, *(*target)->layout, move.options));
   MoveQuestion asked{.question = {}, .target = *std::move(target)};
   ASSIGN_OR_RETURN(asked.question.canonicalized, planner::Canonicalize(request, budget));
-  asked.question.spec = std::make_shared<const std::string>(
-      JoinSpecs(move.source->spec, asked.target->spec, move.options).SerializeAsString());
+  asked.question.spec = KeptSpec(cache, asked.question.canonicalized);
+  if (asked.question.spec == nullptr) {
+    asked.question.spec = std::make_shared<const std::string>(
+        JoinSpecs(move.source->spec, asked.target->spec, move.options).SerializeAsString());
+  }
   asked.question.access = move.keep ? Access::kUse : Access::kAnswer;
   asked.question.state = move.state;
   return asked;
@@ -181,7 +193,7 @@ absl::StatusOr<PlannedExecution> PlanMove(PlanCache& cache, const StartPlanning&
   if (!question.targets) return MoveByName(cache, question);
   const Timestamp start = SteadyClock().Now();
   ASSIGN_OR_RETURN(const MoveQuestion asked,
-                   QuestionOf(question, workers, planner::Budget::Unlimited()));
+                   QuestionOf(question, workers, cache, planner::Budget::Unlimited()));
   ASSIGN_OR_RETURN(const PlanCache::Answer answer, FindOrPlan(cache, asked.question));
   return MoveOf(question, asked.target, answer, start);
 }

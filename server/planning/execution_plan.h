@@ -24,7 +24,7 @@ struct MoveQuestion {
   std::shared_ptr<const PlacedState> target;
 };
 absl::StatusOr<MoveQuestion> QuestionOf(const StartPlanning& move, const planner::Topology* workers,
-                                        planner::Budget& budget);
+                                        PlanCache& cache, planner::Budget& budget);
 absl::StatusOr<PlannedExecution> MoveOf(const StartPlanning& move,
                                         std::shared_ptr<const PlacedState> target,
                                         const PlanCache::Answer& answer, Timestamp start);
