@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -135,20 +136,23 @@ absl::StatusOr<v1::StateSpec> ApplyTargets(const v1::StateSpec& source,
   }
   *result.mutable_shardings() = targets.shardings();
   *result.mutable_device_lists() = targets.device_lists();
-  absl::flat_hash_map<std::string, int> index;
+  absl::flat_hash_map<std::string_view, int> index;
+  index.reserve(source.arrays_size());
+  result.mutable_arrays()->Reserve(source.arrays_size());
   for (int i = 0; i < source.arrays_size(); ++i) {
     index[source.arrays(i).name()] = i;
     v1::StateArray& array = *result.add_arrays();
-    array = source.arrays(i);
-    array.clear_sharding();
+    array.set_name(source.arrays(i).name());
+    *array.mutable_shape() = source.arrays(i).shape();
+    array.set_element_type(source.arrays(i).element_type());
   }
   for (int i = 0; i < targets.arrays_size(); ++i) {
-    const std::string field = absl::StrCat("arrays[", i, "].name"),
-                      &name = targets.arrays(i).name();
+    const auto field = [i] { return absl::StrCat("arrays[", i, "].name"); };
+    const std::string& name = targets.arrays(i).name();
     const auto found = index.find(name);
-    if (found == index.end()) return UnknownArray(field, name, source);
+    if (found == index.end()) return UnknownArray(field(), name, source);
     v1::StateArray& array = *result.mutable_arrays(found->second);
-    if (array.has_sharding()) return InvalidField(field, name, "is repeated");
+    if (array.has_sharding()) return InvalidField(field(), name, "is repeated");
     *array.mutable_sharding() = targets.arrays(i).sharding();
   }
   for (const v1::StateArray& array : result.arrays()) {

@@ -65,7 +65,7 @@ struct EndWatch {
 struct StartPlanning {
   uint64_t id = 0;
   std::shared_ptr<const PlacedState> source;
-  std::optional<v1::Targets> targets;
+  std::shared_ptr<const v1::Targets> targets;  // null: by the name of a plan
   std::string plan;
   v1::PlanOptions options;
   bool keep = false;       // the plan stays in the cache until ReleasePlan

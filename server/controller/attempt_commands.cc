@@ -24,7 +24,11 @@ v1::AttachResponse MakePrepare(const ExecutionSpec& spec, const v1::Execution& r
   v1::AttachResponse message;
   v1::Prepare& prepare = *message.mutable_prepare();
   *prepare.mutable_attempt() = spec.attempt;
-  *prepare.mutable_target() = spec.participants[self].target;
+  v1::Assignment& target = *prepare.mutable_target();
+  if (spec.participants[self].receives()) target = *spec.participants[self].target;
+  target.set_state(resource.state());
+  target.set_state_uid(resource.state_uid());
+  target.set_generation(resource.target_generation());
   prepare.set_source_generation(resource.source_generation());
   prepare.set_plan(resource.plan());
   prepare.set_fingerprint(spec.fingerprint);

@@ -35,7 +35,7 @@ Actions Controller::Handle(Event event, Moment now) {
   Outbox out;
   std::visit(
       Overloaded{
-          [&](const Call& call) { OnCall(call, now, out); },
+          [&](Call& call) { OnCall(call, now, out); },
           [&](const WatchStarted& watch) { machines_.watches.OnStarted(watch, out); },
           [&](const WatchEnded& watch) { machines_.watches.OnEnded(watch.id); },
           [&](const StreamMessage& message) { OnStreamMessage(message, machines_, now, out); },
@@ -123,15 +123,15 @@ void Controller::OnPlanned(const Planned& planned, Outbox& out) {
   PersistWithHosts(std::move(launch->reliance), machines_, out);
 }
 
-void Controller::OnCall(const Call& call, Moment now, Outbox& out) {
+void Controller::OnCall(Call& call, Moment now, Outbox& out) {
   std::visit(
-      [&](const auto& request) {
+      [&](auto& request) {
         if constexpr (requires { Answer(request, machines_.view()); }) {
           out.Reply(call.id, Answer(request, machines_.view()));
         } else if (absl::Status may = machines_.leadership.CheckMayChange(); !may.ok()) {
           out.Reply(call.id, std::move(may));
         } else {
-          Change(call.id, request, now, out);
+          Change(call.id, std::move(request), now, out);
         }
       },
       call.request);
@@ -154,9 +154,8 @@ void Controller::Change(CallId call, const v1::DeleteStateRequest& request, Mome
   out.Persist(std::move(deletion.records), std::move(deletion.then));
 }
 
-void Controller::Change(CallId call, const v1::StartExecutionRequest& request, Moment now,
-                        Outbox& out) {
-  machines_.starts.Start(call, request, now, out);
+void Controller::Change(CallId call, v1::StartExecutionRequest&& request, Moment now, Outbox& out) {
+  machines_.starts.Start(call, std::move(request), now, out);
 }
 
 void Controller::Change(CallId call, const v1::CancelExecutionRequest& request, Moment now,

@@ -40,7 +40,7 @@ class Controller {
 
  private:
   Actions Finish(Outbox& out);
-  void OnCall(const Call& call, Moment now, Outbox& out);
+  void OnCall(Call& call, Moment now, Outbox& out);
   void OnPlanned(const Planned& planned, Outbox& out);
   void OnDurable(const FollowUp& follow_up, Moment now, Outbox& out);
   void OnExecutionEnded(const ExecutionEnd& end, Moment now, Outbox& out);
@@ -50,7 +50,7 @@ class Controller {
   // Requests that change something.
   void Change(CallId call, const CreateState& request, Moment now, Outbox& out);
   void Change(CallId call, const v1::DeleteStateRequest& request, Moment now, Outbox& out);
-  void Change(CallId call, const v1::StartExecutionRequest& request, Moment now, Outbox& out);
+  void Change(CallId call, v1::StartExecutionRequest&& request, Moment now, Outbox& out);
   void Change(CallId call, const v1::CancelExecutionRequest& request, Moment now, Outbox& out);
   void Change(CallId call, const v1::ResolveExecutionRequest& request, Moment now, Outbox& out);
   void Change(CallId call, const v1::ForgetWorkerRequest& request, Moment now, Outbox& out);

@@ -77,8 +77,8 @@ TEST_F(ControllerStatesTest, AStateOlderThanUidsKeepsItsBuffers) {
   v1::State old;
   old.set_name(kState);
   old.set_generation(1);
-  *old.mutable_spec() = SpecOn({"a"});
-  disk_ = {{"epoch", "4"}, {StateRecord(old).key, *StateRecord(old).bytes}};
+  const Record record = StateRecord(old, SpecOn({"a"}));
+  disk_ = {{"epoch", "4"}, {record.key, *record.bytes}};
   StartServer();
   const StreamId a = Attach("a", {Manifest("", 1)}, 4);
   EXPECT_EQ(Get().phase(), v1::State::READY);

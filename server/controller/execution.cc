@@ -185,7 +185,7 @@ void Execution::OnSaved(Save what, Moment now, ExecutionActions& out) {
 
 void Execution::DropTargets() {
   REMESH_CHECK(ended());
-  for (Participant& participant : spec_.participants) participant.target.Clear();
+  for (Participant& participant : spec_.participants) participant.target = nullptr;
 }
 
 v1::Execution Execution::ToSave(Save what, Moment now) const {

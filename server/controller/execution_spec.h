@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -13,10 +14,11 @@ namespace remesh::server {
 // A host of an execution.
 struct Participant {
   std::string host;
-  v1::Assignment target;            // complete; without shards on a host that only sends
+  // Its part of the target, as in HostPart; null on a host that only sends.
+  std::shared_ptr<const v1::Assignment> target;
   std::vector<int64_t> device_ids;  // of the host, in local order
 
-  bool receives() const { return !target.shards().empty(); }
+  bool receives() const { return target != nullptr; }
 };
 
 // The constant part of an execution.

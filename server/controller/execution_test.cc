@@ -27,7 +27,7 @@ class ExecutionTest : public testing::Test {
     for (const char* host : {"a", "b", "c"}) {
       Participant& participant = spec.participants.emplace_back();
       participant.host = host;
-      if (*host != 'c') participant.target.add_shards();
+      if (*host != 'c') participant.target = std::make_shared<const v1::Assignment>();
     }
     return spec;
   }

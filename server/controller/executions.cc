@@ -24,15 +24,13 @@ bool Ended(v1::Execution::Phase phase) {
 }
 
 // The participants of a restored execution, as far as Commit, Abort and Retire need them.
-std::vector<Participant> ParticipantsOf(const v1::Execution& execution, const PlacedState* target) {
+std::vector<Participant> ParticipantsOf(const v1::Execution& execution,
+                                        const std::shared_ptr<const PlacedState>& target) {
   std::vector<Participant> participants;
   for (const v1::HostProgress& progress : execution.hosts()) {
     Participant& participant = participants.emplace_back();
     participant.host = progress.host();
-    if (target == nullptr) continue;
-    if (auto part = target->hosts.find(progress.host()); part != target->hosts.end()) {
-      participant.target = part->second.assignment;
-    }
+    if (target != nullptr) participant.target = AssignmentOf(target, progress.host());
   }
   return participants;
 }
@@ -111,7 +109,7 @@ std::vector<std::pair<std::string, std::string>> Executions::Restore(const Resto
     ExecutionSpec spec{.attempt = {},
                        .fingerprint = "",
                        .quiesce_timeout = options_.quiesce_timeout,
-                       .participants = ParticipantsOf(execution, target.get())};
+                       .participants = ParticipantsOf(execution, target)};
     spec.attempt.set_execution(name);
     spec.attempt.set_attempt(1);
     ExecutionActions actions;
@@ -321,15 +319,15 @@ void Executions::Persist(const std::string& name, Save what, std::vector<Record>
       abandoned != state.declared.abandoned_generation()) {
     v1::State kept = state.declared;
     kept.set_abandoned_generation(abandoned);
-    *kept.mutable_spec() = state.placed->spec;
-    records.push_back(StateRecord(kept));
+    records.push_back(StateRecord(kept, state.placed->spec));
     records.push_back(NoNextStateRecord(saved.state()));
   }
   if (what != Save::kFailure) {
     v1::State next = state.declared;
     next.set_generation(saved.target_generation());
-    *next.mutable_spec() = entry.target->spec;
-    records.push_back(what == Save::kDecision ? NextStateRecord(next) : StateRecord(next));
+    const v1::StateSpec& spec = entry.target->spec;
+    records.push_back(what == Save::kDecision ? NextStateRecord(next, spec)
+                                              : StateRecord(next, spec));
     if (what == Save::kSuccess) records.push_back(NoNextStateRecord(saved.state()));
   }
   std::move(with.begin(), with.end(), std::back_inserter(records));

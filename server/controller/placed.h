@@ -44,6 +44,14 @@ struct PlacedState {
   int64_t total_bytes = 0;
 };
 
+// Of the host's part; null if the state has no shard there. Keeps all of `placed`.
+inline std::shared_ptr<const v1::Assignment> AssignmentOf(
+    const std::shared_ptr<const PlacedState>& placed, const std::string& host) {
+  const auto part = placed->hosts.find(host);
+  if (part == placed->hosts.end()) return nullptr;
+  return {placed, &part->second.assignment};
+}
+
 // The plan for a move of a state to its targets.
 struct PlannedExecution {
   std::shared_ptr<const PlacedState> target;

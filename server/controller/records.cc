@@ -1,11 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/controller/records.h"
 
+#include <google/protobuf/io/coded_stream.h>
+#include <google/protobuf/io/zero_copy_stream_impl_lite.h>
+
 #include "absl/strings/escaping.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
+#include "base/check.h"
 #include "base/error.h"
 #include "base/status_macros.h"
 
@@ -35,6 +39,21 @@ bool TakePrefix(std::string_view prefix, std::string_view key, std::string& rest
   if (key.substr(0, prefix.size()) != prefix) return false;
   rest = std::string(key.substr(prefix.size()));
   return true;
+}
+
+// The bytes of a state, without a copy of its spec, which may be large: a message's fields may come
+// in any order.
+std::string WithSpec(const v1::State& declared, const v1::StateSpec& spec) {
+  constexpr uint32_t kLengthDelimited = 2;  // a wire type of Protobuf's encoding
+  REMESH_CHECK(!declared.has_spec());
+  std::string bytes = declared.SerializeAsString();
+  google::protobuf::io::StringOutputStream stream(&bytes);
+  google::protobuf::io::CodedOutputStream coded(&stream);
+  coded.WriteTag(v1::State::kSpecFieldNumber << 3 | kLengthDelimited);
+  coded.WriteVarint32(static_cast<uint32_t>(spec.ByteSizeLong()));
+  spec.SerializeWithCachedSizes(&coded);
+  coded.Trim();
+  return bytes;
 }
 
 // Names of states contain no '@'.
@@ -144,14 +163,14 @@ Record NoDeviceIdsRecord(const std::string& host) {
   return {absl::StrCat(kDeviceIds, host), std::nullopt};
 }
 Record NextDeviceIdRecord(int64_t id) { return {kNextDeviceId, absl::StrCat(id)}; }
-Record StateRecord(const v1::State& state) {
-  return {absl::StrCat(kState, state.name()), state.SerializeAsString()};
+Record StateRecord(const v1::State& declared, const v1::StateSpec& spec) {
+  return {absl::StrCat(kState, declared.name()), WithSpec(declared, spec)};
 }
 Record NoStateRecord(const std::string& state) {
   return {absl::StrCat(kState, state), std::nullopt};
 }
-Record NextStateRecord(const v1::State& state) {
-  return {absl::StrCat(kNextState, state.name()), state.SerializeAsString()};
+Record NextStateRecord(const v1::State& declared, const v1::StateSpec& spec) {
+  return {absl::StrCat(kNextState, declared.name()), WithSpec(declared, spec)};
 }
 Record NoNextStateRecord(const std::string& state) {
   return {absl::StrCat(kNextState, state), std::nullopt};

@@ -54,10 +54,11 @@ Record DeviceIdsRecord(const std::string& host, const std::vector<int64_t>& ids)
 Record NoDeviceIdsRecord(const std::string& host);
 // No id from this one on was ever assigned.
 Record NextDeviceIdRecord(int64_t id);
-Record StateRecord(const v1::State& state);
+// Of a state and its spec, which `declared` lacks.
+Record StateRecord(const v1::State& declared, const v1::StateSpec& spec);
 Record NoStateRecord(const std::string& state);
 // The state as it will be once its execution commits.
-Record NextStateRecord(const v1::State& state);
+Record NextStateRecord(const v1::State& declared, const v1::StateSpec& spec);
 Record NoNextStateRecord(const std::string& state);
 // The request that created the state.
 Record CreateRequestRecord(const std::string& state, const std::string& request_id,

@@ -53,9 +53,11 @@ TEST(RecordsTest, ACommitWithoutItsTargetIsRefused) {
   execution.set_name("jobs/j/executions/e");
   execution.set_state(state.name());
   execution.set_phase(v1::Execution::COMMITTING);
-  EXPECT_EQ(GetErrorInfo(Read({StateRecord(state), ExecutionRecord(execution)}).status()).reason,
-            "JOURNAL_CORRUPT");
-  EXPECT_TRUE(Read({StateRecord(state), NextStateRecord(state), ExecutionRecord(execution)}).ok());
+  EXPECT_EQ(
+      GetErrorInfo(Read({StateRecord(state, {}), ExecutionRecord(execution)}).status()).reason,
+      "JOURNAL_CORRUPT");
+  EXPECT_TRUE(
+      Read({StateRecord(state, {}), NextStateRecord(state, {}), ExecutionRecord(execution)}).ok());
 }
 
 // Found by tests/fuzz: a record under another's key passed the check of what is committing.
@@ -64,7 +66,8 @@ TEST(RecordsTest, ARecordIsOfWhatItsKeySays) {
   state.set_name("jobs/j/states/s");
   v1::Execution execution;
   execution.set_name("jobs/j/executions/e");
-  for (Record record : {StateRecord(state), NextStateRecord(state), ExecutionRecord(execution)}) {
+  for (Record record :
+       {StateRecord(state, {}), NextStateRecord(state, {}), ExecutionRecord(execution)}) {
     record.key += "2";
     EXPECT_EQ(GetErrorInfo(Read({record}).status()).reason, "JOURNAL_CORRUPT") << record.key;
   }

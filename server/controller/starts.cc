@@ -92,18 +92,6 @@ v1::Execution NewResource(const v1::StartExecutionRequest& request, const Planne
   return resource;
 }
 
-Participant MakeParticipant(const std::string& host, const HostDevices& devices,
-                            const PlannedExecution& move, const v1::Execution& resource) {
-  Participant participant{.host = host, .target = {}, .device_ids = devices.device_ids};
-  if (auto part = move.target->hosts.find(host); part != move.target->hosts.end()) {
-    participant.target = part->second.assignment;
-  }
-  participant.target.set_state(resource.state());
-  participant.target.set_state_uid(resource.state_uid());
-  participant.target.set_generation(resource.target_generation());
-  return participant;
-}
-
 ExecutionSpec MakeSpec(const v1::Execution& resource, const PlannedExecution& move,
                        const ControllerOptions& options, Timestamp deadline) {
   ExecutionSpec spec{.attempt = {},
@@ -116,7 +104,8 @@ ExecutionSpec MakeSpec(const v1::Execution& resource, const PlannedExecution& mo
   spec.attempt.set_execution(resource.name());
   spec.attempt.set_attempt(1);
   for (const auto& [host, named] : move.hosts) {
-    spec.participants.push_back(MakeParticipant(host, named, move, resource));
+    spec.participants.push_back(
+        {.host = host, .target = AssignmentOf(move.target, host), .device_ids = named.device_ids});
   }
   return spec;
 }
@@ -193,11 +182,12 @@ absl::StatusOr<bool> Starts::Join(CallId call, const v1::StartExecutionRequest& 
       executions_.FindByRequest(request.state(), state->uid(), request.request_id());
   if (known != nullptr) return JoinExecution(call, request, *known, out);
   for (auto& [id, start] : planning_) {
-    if (start.request.validate_only() || start.request.state() != request.state() ||
-        start.request.request_id() != request.request_id()) {
+    const v1::StartExecutionRequest& earlier = *start.request;
+    if (earlier.validate_only() || earlier.state() != request.state() ||
+        earlier.request_id() != request.request_id()) {
       continue;
     }
-    if (Digest(start.request) != Digest(request)) return RequestIdReused(request.request_id());
+    if (Digest(earlier) != Digest(request)) return RequestIdReused(request.request_id());
     start.calls.push_back(call);
     return true;
   }
@@ -231,7 +221,7 @@ absl::StatusOr<const StateEntry*> Starts::CheckStart(
   return state;
 }
 
-void Starts::Start(CallId call, const v1::StartExecutionRequest& request, Moment now, Outbox& out) {
+void Starts::Start(CallId call, v1::StartExecutionRequest request, Moment now, Outbox& out) {
   if (absl::Status bad = CheckRequest(request); !bad.ok()) return out.Reply(call, bad);
   const absl::StatusOr<bool> joined = Join(call, request, out);
   if (!joined.ok()) return out.Reply(call, joined.status());
@@ -241,27 +231,24 @@ void Starts::Start(CallId call, const v1::StartExecutionRequest& request, Moment
   if (!state.ok()) return out.Reply(call, state.status());
   const uint64_t id = next_planning_++;
   if (!request.validate_only()) reserved_.insert(request.state());
-  planning_[id] = {.calls = {call}, .request = request, .asked = now};
+  const auto asked = std::make_shared<const v1::StartExecutionRequest>(std::move(request));
+  planning_[id] = {.calls = {call}, .request = asked, .asked = now};
   StartPlanning planning{.id = id,
                          .source = (*state)->placed,
-                         .targets = {},
-                         .plan = "",
-                         .options = request.options(),
-                         .keep = !request.validate_only(),
-                         .state = request.state()};
-  if (request.how_case() == v1::StartExecutionRequest::kPlan) {
-    planning.plan = request.plan();
-  } else {
-    planning.targets = request.targets();
-  }
+                         .targets = nullptr,
+                         .plan = asked->plan(),
+                         .options = asked->options(),
+                         .keep = !asked->validate_only(),
+                         .state = asked->state()};
+  if (asked->has_targets()) planning.targets = {asked, &asked->targets()};
   out.Add(std::move(planning));
 }
 
 absl::Status Starts::CheckMove(const PendingStart& start, const PlannedExecution& move) const {
   RETURN_IF_ERROR(leadership_.CheckMayChange());
   ASSIGN_OR_RETURN(const StateEntry* state,
-                   FindState("state", start.request.state(), states_.registry()));
-  RETURN_IF_ERROR(CheckFree(*state, start.request.expected_generation()));
+                   FindState("state", start.request->state(), states_.registry()));
+  RETURN_IF_ERROR(CheckFree(*state, start.request->expected_generation()));
   RETURN_IF_ERROR(CheckReady(*state, move.spared_hosts));
   const int64_t more_bytes = move.target->total_bytes - state->placed->total_bytes;
   RETURN_IF_ERROR(states_.CheckQuota(state->name(), 0, more_bytes));
@@ -281,8 +268,8 @@ std::optional<Launch> Starts::OnPlanned(const Planned& planned, Outbox& out) {
   const auto node = planning_.extract(planned.id);
   if (node.empty()) return std::nullopt;
   const PendingStart& start = node.mapped();
-  const bool only_asks = start.request.validate_only();
-  if (!only_asks) reserved_.erase(start.request.state());
+  const bool only_asks = start.request->validate_only();
+  if (!only_asks) reserved_.erase(start.request->state());
   if (!planned.move.ok()) {
     out.Reply(start.calls, planned.move.status());
     return std::nullopt;
@@ -295,19 +282,19 @@ std::optional<Launch> Starts::OnPlanned(const Planned& planned, Outbox& out) {
     out.Reply(start.calls, status);
     return std::nullopt;
   }
-  const StateEntry& state = *states_.registry().Find(start.request.state());
+  const StateEntry& state = *states_.registry().Find(start.request->state());
   out.Reply(start.calls,
-            Preview(start.request, *planned.move, state.declared.abandoned_generation()));
+            Preview(*start.request, *planned.move, state.declared.abandoned_generation()));
   return std::nullopt;
 }
 
 Launch Starts::MakeLaunch(const PendingStart& start, const PlannedExecution& move, Outbox& out) {
-  const StateEntry& state = *states_.registry().Find(start.request.state());
-  std::chrono::nanoseconds deadline(TimeUtil::DurationToNanoseconds(start.request.deadline()));
+  const StateEntry& state = *states_.registry().Find(start.request->state());
+  std::chrono::nanoseconds deadline(TimeUtil::DurationToNanoseconds(start.request->deadline()));
   if (deadline.count() == 0) deadline = options_.execution_deadline;
   const std::string job = *ParseStateName("state", state.name());
   const std::string name = absl::StrFormat("jobs/%s/executions/%016x", job, random_());
-  v1::Execution resource = NewResource(start.request, move, state.declared.abandoned_generation(),
+  v1::Execution resource = NewResource(*start.request, move, state.declared.abandoned_generation(),
                                        start.asked.wall, deadline, name);
   resource.set_state_uid(state.uid());
   Launch launch{
@@ -322,7 +309,7 @@ Launch Starts::MakeLaunch(const PendingStart& start, const PlannedExecution& mov
   }
   launch.reliance.records.push_back(ExecutionRecord(launch.entry.execution.resource()));
   if (!resource.request_id().empty()) {
-    launch.entry.request_digest = Digest(start.request);
+    launch.entry.request_digest = Digest(*start.request);
     launch.reliance.records.push_back(StartRequestRecord(name, launch.entry.request_digest));
   }
   launched_[name] = start.calls;

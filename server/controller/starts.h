@@ -32,7 +32,7 @@ class Starts {
          const Executions& executions);
 
   // Answers the call, or asks for a plan; then Planned follows.
-  void Start(CallId call, const v1::StartExecutionRequest& request, Moment now, Outbox& out);
+  void Start(CallId call, v1::StartExecutionRequest request, Moment now, Outbox& out);
   // Answers the calls, unless an execution comes of the plan.
   std::optional<Launch> OnPlanned(const Planned& planned, Outbox& out);
   void OnStored(const std::string& execution, Outbox& out);
@@ -46,7 +46,7 @@ class Starts {
  private:
   struct PendingStart {  // being planned
     std::vector<CallId> calls;
-    v1::StartExecutionRequest request;
+    std::shared_ptr<const v1::StartExecutionRequest> request;  // large
     Moment asked;
   };
 

@@ -54,9 +54,7 @@ StateEntry NewEntry(const CreateState& request, const std::string& digest, Momen
 
 // The journal's records of a new state.
 std::vector<Record> RecordsOf(const StateEntry& entry) {
-  v1::State stored = entry.declared;
-  *stored.mutable_spec() = entry.placed->spec;
-  return {StateRecord(stored),
+  return {StateRecord(entry.declared, entry.placed->spec),
           CreateRequestRecord(entry.name(), entry.request_id, entry.request_digest)};
 }
 

@@ -24,20 +24,22 @@ class ExecutionPlanTest : public testing::Test {
   absl::StatusOr<PlannedExecution> PlanTo(const v1::StateSpec& target,
                                           const planner::Topology* workers = nullptr,
                                           const v1::PlanOptions& options = {}) {
-    StartPlanning question{.id = 1,
-                           .source = source_,
-                           .targets = v1::Targets(),
-                           .plan = "",
-                           .options = options,
-                           .keep = true};
-    *question.targets->mutable_shardings() = target.shardings();
-    *question.targets->mutable_device_lists() = target.device_lists();
+    const auto targets = std::make_shared<v1::Targets>();
+    *targets->mutable_shardings() = target.shardings();
+    *targets->mutable_device_lists() = target.device_lists();
     for (const v1::StateArray& array : target.arrays()) {
-      v1::TargetArray& named = *question.targets->add_arrays();
+      v1::TargetArray& named = *targets->add_arrays();
       named.set_name(array.name());
       *named.mutable_sharding() = array.sharding();
     }
-    return PlanMove(cache_, question, workers);
+    return PlanMove(cache_,
+                    {.id = 1,
+                     .source = source_,
+                     .targets = targets,
+                     .plan = "",
+                     .options = options,
+                     .keep = true},
+                    workers);
   }
 
   absl::StatusOr<PlannedExecution> PlanBy(const std::string& plan) {

@@ -40,6 +40,7 @@ class Placing {
       : layout_(layout),
         placed_(placed),
         places_(DevicePlacesOf(layout.topology)),
+        parts_(layout.topology.hosts.size()),
         locals_(layout.topology.hosts.size()) {}
 
   absl::Status AddArray(int index) {
@@ -57,8 +58,8 @@ class Placing {
 
   void Finish() {
     for (size_t h = 0; h < locals_.size(); ++h) {
-      if (locals_[h].empty()) continue;
-      HostPart& part = placed_.hosts.at(layout_.topology.hosts[h].name);
+      if (parts_[h] == nullptr) continue;
+      HostPart& part = *parts_[h];
       part.devices = {.device_ids = layout_.topology.hosts[h].device_ids,
                       .local_devices = {locals_[h].begin(), locals_[h].end()}};
       for (const PlacedArray& array : layout_.arrays) AddArrayTo(part.assignment, array);
@@ -82,9 +83,10 @@ class Placing {
 
   void AddShard(int array, DevicePlace place, int64_t device, const Box& box) {
     const PlacedArray& value = layout_.arrays[array];
-    HostPart& part = placed_.hosts[layout_.topology.hosts[place.host].name];
+    HostPart*& part = parts_[place.host];
+    if (part == nullptr) part = &placed_.hosts[layout_.topology.hosts[place.host].name];
     locals_[place.host].insert(place.local);
-    v1::ShardSpec& shard = *part.assignment.add_shards();
+    v1::ShardSpec& shard = *part->assignment.add_shards();
     shard.set_array(array);
     shard.set_device(device);
     shard.set_local_device(place.local);
@@ -110,6 +112,7 @@ class Placing {
   const StateLayout& layout_;
   PlacedState& placed_;
   const absl::flat_hash_map<int64_t, DevicePlace> places_;
+  std::vector<HostPart*> parts_;           // per host; null without a shard
   std::vector<std::set<int32_t>> locals_;  // per host, devices with shards
   absl::flat_hash_map<const planner::DeviceList*, PlacePositions> seated_;
 };

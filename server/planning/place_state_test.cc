@@ -46,8 +46,7 @@ TEST(RecordsTest, WhateverCreateStateTakesIsReadBack) {
     if (!placed.ok()) continue;
     v1::State state;
     state.set_name("jobs/j/states/s");
-    *state.mutable_spec() = (*placed)->spec;
-    const Record record = StateRecord(state);
+    const Record record = StateRecord(state, (*placed)->spec);
     const auto restored = ReadRecords({{record.key, *record.bytes}}, [](const v1::StateSpec& spec) {
       return PlaceState(spec, nullptr);
     });
