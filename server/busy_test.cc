@@ -10,6 +10,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/notification.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
 #include "server/caller.h"
 #include "server/planning/planning_test_spec.h"
 #include "server/server_fixture.h"
@@ -64,8 +66,10 @@ class BusyTest : public ServerFixture {
     begun.WaitForNotification();
   }
 
-  absl::Status ReadPlan(const v1::GetPlanRequest& request) {
+  absl::Status ReadPlan(const v1::GetPlanRequest& request,
+                        absl::Duration most = absl::Seconds(20)) {
     return Ask<v1::Plan>([&](auto* context, auto* response) {
+             context->set_deadline(absl::ToChronoTime(absl::Now() + most));
              const auto stream = plans_->StreamPlan(context, request);
              while (stream->Read(response)) continue;
              return stream->Finish();
@@ -82,6 +86,16 @@ class BusyTest : public ServerFixture {
              return stream->Finish();
            })
         .status();
+  }
+
+  // Uses a TCP channel with a fixed flow control window: an in-process channel, or one with a large
+  // window, accepts everything that the server writes even if the client does not read.
+  void ConnectByTcp() {
+    grpc::ChannelArguments direct;
+    direct.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
+    direct.SetInt(GRPC_ARG_HTTP2_BDP_PROBE, 0);
+    plans_ = v1::PlanService::NewStub(grpc::CreateCustomChannel(
+        absl::StrCat("127.0.0.1:", server_->port()), grpc::InsecureChannelCredentials(), direct));
   }
 
   absl::Notification free_;
@@ -199,13 +213,7 @@ TEST_F(BusyTest, WhoDoesNotReadHoldsNoThreadOfStreams) {
   v1::GetPlanRequest get;
   get.set_name(made->plan().name());
   get.set_view(v1::FULL);
-  // Uses a TCP channel with a fixed flow control window: an in-process channel, or one with a large
-  // window, accepts everything that the server writes even if the client does not read.
-  grpc::ChannelArguments direct;
-  direct.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
-  direct.SetInt(GRPC_ARG_HTTP2_BDP_PROBE, 0);
-  plans_ = v1::PlanService::NewStub(grpc::CreateCustomChannel(
-      absl::StrCat("127.0.0.1:", server_->port()), grpc::InsecureChannelCredentials(), direct));
+  ConnectByTcp();
   std::deque<grpc::ClientContext> contexts;
   std::vector<std::unique_ptr<grpc::ClientReader<v1::Plan>>> unread;
   for (int i = 0; i < core_options_.stream_threads / 4; ++i) {
@@ -240,6 +248,25 @@ TEST_F(BusyTest, StreamsThatWaitForOthersOfTheirCallerEndWithTheirCall) {
   EXPECT_TRUE(Eventually([&] { return ReadPlan(get).ok(); }));
   for (grpc::ClientContext& context : contexts) context.TryCancel();
   for (size_t i = 1; i < unread.size(); ++i) unread[i]->Finish();
+}
+
+// Regression: a stream that was cancelled while it waited kept its place until its turn came.
+TEST_F(BusyTest, AWaitingStreamThatIsCancelledLeavesItsPlaceToTheNext) {
+  ConnectByTcp();
+  const auto made = CreatePlan(SpecOfRows(8));
+  ASSERT_TRUE(made.ok()) << made.status();
+  v1::GetPlanRequest get;
+  get.set_name(made->plan().name());
+  const std::string caller = "peer 127.0.0.1";
+  for (size_t i = 0; i < StreamThreads::kOfCallerMax; ++i) {
+    ASSERT_TRUE(core_->streamers().Enter(caller, nullptr, [] { return true; }));
+  }
+  // One stream of a caller may wait here.
+  const auto wait = [&] { return ReadPlan(get, absl::Milliseconds(200)).code(); };
+  EXPECT_EQ(wait(), absl::StatusCode::kDeadlineExceeded);
+  EXPECT_TRUE(Eventually([&] { return wait() == absl::StatusCode::kDeadlineExceeded; }));
+  for (size_t i = 0; i < StreamThreads::kOfCallerMax; ++i) core_->streamers().Leave(caller);
+  EXPECT_TRUE(Eventually([&] { return ReadPlan(get).ok(); }));
 }
 
 TEST_F(BusyTest, QuestionsOfCallersWhoHaveGoneAreNotPlanned) {

@@ -21,8 +21,8 @@ namespace remesh::server {
 
 // A stream whose pieces are made on threads that never wait for its reader: while one piece is
 // being written, a thread makes the next piece and is then free until the write is done. So a
-// client that does not read holds the memory of two pieces, and of what Fill keeps, but no thread. A write that takes a
-// minute ends the stream. Lives until gRPC calls OnDone().
+// client that does not read holds the memory of two pieces, and of what Fill keeps, but no thread.
+// A write that takes a minute ends the stream. Lives until gRPC calls OnDone(), and so does Fill.
 template <typename T>
 class ChunkStream : public grpc::ServerWriteReactor<T> {
  public:
@@ -38,7 +38,12 @@ class ChunkStream : public grpc::ServerWriteReactor<T> {
     std::shared_ptr<ChunkStream> stream(
         new ChunkStream(threads, context, std::move(caller), std::move(fill)));
     stream->self_ = stream;
-    const bool entered = threads.Enter(stream->caller_, [stream] { return stream->Begin(); });
+    // A stream that ends while it waits lives no longer than its call.
+    const bool entered =
+        threads.Enter(stream->caller_, stream.get(), [weak = std::weak_ptr(stream)] {
+          const std::shared_ptr<ChunkStream> waits = weak.lock();
+          return waits != nullptr && waits->Begin();
+        });
     if (!entered) stream->EndFill(NotTaken(threads.pool()));
     return stream.get();
   }
@@ -58,12 +63,13 @@ class ChunkStream : public grpc::ServerWriteReactor<T> {
 
   void OnDone() override {
     const std::shared_ptr<ChunkStream> self = std::move(self_);  // may be the last owner
+    fill_ = nullptr;  // what it refers to need not outlive the call
     bool begun;
     {
       absl::MutexLock lock(&mutex_);
       begun = begun_;
     }
-    if (begun) threads_.Leave(caller_);
+    begun ? threads_.Leave(caller_) : threads_.Forget(caller_, this);
   }
 
  private:
@@ -99,6 +105,11 @@ class ChunkStream : public grpc::ServerWriteReactor<T> {
   }
 
   void FillSome() {
+    const bool ended = [&] {
+      absl::MutexLock lock(&mutex_);
+      return end_.has_value();
+    }();
+    if (ended) return EndFill(std::nullopt);  // while it waited for a thread
     int made = 0;
     bool stopped = false;
     const absl::Status end = fill_([&](T piece) {

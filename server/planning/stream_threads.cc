@@ -19,12 +19,12 @@ StreamThreads::StreamThreads(int threads, size_t waiting_max)
              .fair = true,
              .running_max_of_caller = std::max(1, threads / kPartsOfThreads)}) {}
 
-bool StreamThreads::Enter(const std::string& caller, Begin begin) {
+bool StreamThreads::Enter(const std::string& caller, const void* stream, Begin begin) {
   {
     absl::MutexLock lock(&mutex_);
-    std::deque<Begin>& waiting = callers_[caller].waiting;
+    std::deque<Waiting>& waiting = callers_[caller].waiting;
     if (waiting.size() >= waiting_of_caller_max_) return false;
-    waiting.push_back(std::move(begin));
+    waiting.push_back({.stream = stream, .begin = std::move(begin)});
   }
   BeginNext(caller);
   return true;
@@ -38,6 +38,20 @@ void StreamThreads::Leave(const std::string& caller) {
   BeginNext(caller);
 }
 
+void StreamThreads::Forget(const std::string& caller, const void* stream) {
+  Begin dropped;  // destroyed without the lock, because its destructor may do anything
+  absl::MutexLock lock(&mutex_);
+  const auto found = callers_.find(caller);
+  if (found == callers_.end()) return;
+  std::deque<Waiting>& waiting = found->second.waiting;
+  const auto place = std::find_if(waiting.begin(), waiting.end(),
+                                  [&](const Waiting& one) { return one.stream == stream; });
+  if (place == waiting.end()) return;
+  dropped = std::move(place->begin);
+  waiting.erase(place);
+  if (waiting.empty() && found->second.under_way == 0) callers_.erase(found);
+}
+
 void StreamThreads::BeginNext(const std::string& caller) {
   for (bool begun = false; !begun;) {
     Begin begin;
@@ -48,7 +62,7 @@ void StreamThreads::BeginNext(const std::string& caller) {
       Streams& streams = found->second;
       if (streams.waiting.empty() && streams.under_way == 0) callers_.erase(found);
       if (streams.waiting.empty() || streams.under_way >= kOfCallerMax) return;
-      begin = std::move(streams.waiting.front());
+      begin = std::move(streams.waiting.front().begin);
       streams.waiting.pop_front();
       ++streams.under_way;
     }

@@ -32,10 +32,13 @@ class StreamThreads {
   // Calls `begin` as soon as one more stream of the caller may be under way: in this call, or in
   // the Leave() of another stream. `begin` returns whether the stream is now under way; if so,
   // Leave() must follow when the stream has ended. Returns false, and drops `begin`, if too many
-  // streams of the caller wait.
+  // streams of the caller wait. `stream` only tells the caller's streams apart.
   using Begin = absl::AnyInvocable<bool()>;
-  bool Enter(const std::string& caller, Begin begin);
+  bool Enter(const std::string& caller, const void* stream, Begin begin);
   void Leave(const std::string& caller);
+  // Drops the `begin` of a stream that still waits, whose place to wait is free then. Does nothing
+  // for another stream.
+  void Forget(const std::string& caller, const void* stream);
 
   // Runs the task after `delay`, unless Stop() is called before. The task must not block.
   void After(absl::Duration delay, TaskQueue::Task task);
@@ -44,9 +47,13 @@ class StreamThreads {
   void Stop();
 
  private:
+  struct Waiting {
+    const void* stream;
+    Begin begin;
+  };
   struct Streams {
     size_t under_way = 0;
-    std::deque<Begin> waiting;
+    std::deque<Waiting> waiting;
   };
   void BeginNext(const std::string& caller);
 

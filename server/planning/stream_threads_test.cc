@@ -3,6 +3,10 @@
 
 #include <gtest/gtest.h>
 
+#include <map>
+#include <memory>
+#include <string>
+
 namespace remesh::server {
 namespace {
 
@@ -11,8 +15,8 @@ constexpr int kOfCallerMax = static_cast<int>(StreamThreads::kOfCallerMax);
 class StreamThreadsTest : public ::testing::Test {
  protected:
   // False: the stream was refused.
-  bool Enter(const std::string& caller) {
-    return threads_.Enter(caller, [this, caller] {
+  bool Enter(const std::string& caller, const void* stream = nullptr) {
+    return threads_.Enter(caller, stream, [this, caller] {
       ++begun_[caller];
       return true;
     });
@@ -46,10 +50,26 @@ TEST_F(StreamThreadsTest, OneCallersWaitingStreamsAreBoundedAndRefuseNobodyElse)
 
 TEST_F(StreamThreadsTest, WhatNobodyWantsAnyMoreLeavesItsPlaceToTheNext) {
   for (int i = 0; i < kOfCallerMax; ++i) EXPECT_TRUE(Enter("a"));
-  for (int i = 0; i < 5; ++i) EXPECT_TRUE(threads_.Enter("a", [] { return false; }));
+  for (int i = 0; i < 5; ++i) EXPECT_TRUE(threads_.Enter("a", nullptr, [] { return false; }));
   EXPECT_TRUE(Enter("a"));
   threads_.Leave("a");
   EXPECT_EQ(begun_["a"], kOfCallerMax + 1);
+}
+
+// Regression: it kept its place, and all that its stream held, until its turn came.
+TEST_F(StreamThreadsTest, AStreamThatEndsWhileItWaitsHoldsNothing) {
+  for (int i = 0; i < kOfCallerMax; ++i) EXPECT_TRUE(Enter("a"));
+  const auto held = std::make_shared<int>();
+  EXPECT_TRUE(threads_.Enter("a", held.get(), [held] { return true; }));
+  const int others = 0;
+  while (Enter("a", &others)) continue;  // no place is left
+  threads_.Forget("a", held.get());
+  EXPECT_EQ(held.use_count(), 1);
+  EXPECT_TRUE(Enter("a"));
+  EXPECT_FALSE(Enter("a"));
+  threads_.Forget("a", held.get());  // not there any more
+  threads_.Forget("b", held.get());
+  EXPECT_FALSE(Enter("a"));
 }
 
 }  // namespace
