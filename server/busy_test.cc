@@ -5,6 +5,7 @@
 
 #include <deque>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -13,6 +14,7 @@
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "server/caller.h"
+#include "server/grpc/fill_stream.h"
 #include "server/planning/planning_test_spec.h"
 #include "server/server_fixture.h"
 
@@ -289,6 +291,43 @@ TEST_F(BusyTest, QuestionsOfCallersWhoHaveGoneAreNotPlanned) {
     planned = CreatePlan(SpecOfRows(32));
   ASSERT_TRUE(planned.ok()) << planned.status();
   EXPECT_EQ(stats()->computations(), 1);
+}
+
+// Regression: texts that were not read had no limit in all.
+TEST(FillWithTextTest, TextsThatWaitForTheirReadersAreBounded) {
+  using Piece = v1::RenderPlanResponse;
+  constexpr size_t kPartBytes = size_t{1} << 20;
+  KeptBytes kept(8 * kPartBytes);  // a caller may have two
+  std::string got;
+  const auto text_of = [&](const char* caller, size_t bytes) {
+    return FillWithText<Piece>(
+        kept, caller, [bytes]() -> absl::StatusOr<std::string> { return std::string(bytes, 'x'); },
+        [](std::string part) {
+          Piece piece;
+          piece.set_text(std::move(part));
+          return piece;
+        });
+  };
+  const auto read = [&](auto& text, bool more) {
+    return text([&](const Piece& piece) {
+      got += piece.text();
+      return more;
+    });
+  };
+  std::optional first = text_of("a", 2 * kPartBytes);
+  EXPECT_TRUE(read(*first, false).ok());
+  auto second = text_of("a", kPartBytes + 1);
+  EXPECT_EQ(GetErrorInfo(read(second, false)).reason, "UNREAD_ANSWERS");
+  auto other = text_of("b", 2 * kPartBytes);
+  EXPECT_TRUE(read(other, false).ok());
+  auto small = text_of("a", kPartBytes);
+  EXPECT_TRUE(read(small, false).ok());
+  got.clear();
+  EXPECT_TRUE(read(*first, true).ok());
+  EXPECT_EQ(got.size(), kPartBytes);  // the second part
+  first.reset();
+  auto third = text_of("a", 2 * kPartBytes);
+  EXPECT_TRUE(read(third, true).ok());
 }
 
 TEST(CallerTest, AllConnectionsOfAnAddressAreOneCaller) {

@@ -12,6 +12,7 @@
 #include "server/grpc/chunk_stream.h"
 #include "server/grpc/refused_stream.h"
 #include "server/grpc/unary.h"
+#include "server/planning/kept_bytes.h"
 
 namespace remesh::server {
 
@@ -28,14 +29,20 @@ grpc::ServerWriteReactor<Chunk>* FillStream(const Backend& backend, StreamThread
 }
 
 // Returns a ChunkStream::Fill that calls `make()`, which returns an absl::StatusOr<std::string>,
-// once, and emits wrap(part) for each part of kPartBytes of that text.
+// once, and emits wrap(part) for each part of kPartBytes of that text. A text of several parts is
+// kept until the last of them is made, if `kept` has room for it; else the stream ends with the
+// error of KeptBytes::Keep(). `kept` must outlive the call.
 template <typename Chunk, typename Make, typename Wrap>
-auto FillWithText(Make make, Wrap wrap) {
+auto FillWithText(KeptBytes& kept, std::string caller, Make make, Wrap wrap) {
   constexpr size_t kPartBytes = size_t{1} << 20;
-  return [make = std::move(make), wrap = std::move(wrap), text = std::optional<std::string>(),
+  return [&kept, caller = std::move(caller), make = std::move(make), wrap = std::move(wrap),
+          text = std::optional<std::string>(), place = KeptBytes::Place(),
           at = size_t{0}](typename ChunkStream<Chunk>::Emit emit) mutable -> absl::Status {
     if (!text) {
       ASSIGN_OR_RETURN(text, make());
+      text->shrink_to_fit();
+      const bool whole = text->size() <= kPartBytes;
+      ASSIGN_OR_RETURN(place, kept.Keep(caller, whole ? 0 : text->size()));
     }
     for (bool wanted = true; wanted && at < text->size();) {
       std::string part = text->substr(at, kPartBytes);

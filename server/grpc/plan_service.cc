@@ -288,6 +288,7 @@ grpc::ServerWriteReactor<v1::ExportPlanResponse>* PlanService::ExportPlan(
   return FillStream<v1::ExportPlanResponse>(
       backend_, backend_.core.streamers(), context, "ExportPlan", {},
       FillWithText<v1::ExportPlanResponse>(
+          texts_, CallerOf(*context),
           [this, name = request->name()] {
             return server::ExportPlan(backend_.core.plans(), name);
           },
@@ -365,6 +366,7 @@ grpc::ServerWriteReactor<v1::RenderPlanResponse>* PlanService::RenderPlan(
   return FillStream<v1::RenderPlanResponse>(
       backend_, backend_.core.streamers(), context, "RenderPlan", {},
       FillWithText<v1::RenderPlanResponse>(
+          texts_, CallerOf(*context),
           [this, request = *request, context] {
             const auto wanted = [context] {
               return HasGone(*context) ? absl::CancelledError("the caller has gone")

@@ -3,6 +3,7 @@
 
 #include "remesh/v1/plan.grpc.pb.h"
 #include "server/grpc/unary.h"
+#include "server/planning/kept_bytes.h"
 
 namespace remesh::server {
 
@@ -69,6 +70,7 @@ class PlanService : public v1::PlanService::CallbackService {
                                    const std::string& resource, Response* response, Answer answer);
 
   const Backend backend_;
+  KeptBytes texts_{size_t{256} << 20};  // of ExportPlan and RenderPlan
 };
 
 }  // namespace remesh::server
