@@ -20,6 +20,7 @@
 #include "server/planning/join_spec.h"
 #include "server/planning/plan_export.h"
 #include "server/planning/plan_pieces.h"
+#include "server/planning/read_ahead.h"
 #include "server/planning/render_plan.h"
 
 namespace remesh::server {
@@ -47,16 +48,15 @@ absl::StatusOr<v1::Plan> GetPlan(PlanCache& cache, const v1::GetPlanRequest& req
       {.reason = "PLAN_TOO_LARGE", .metadata = {{"plan", request.name()}, {"max_bytes", most}}});
 }
 
-// Returns a ChunkStream::Fill that makes the program of one host.
-auto FillWithProgram(PlanCache& cache, const v1::GetHostProgramRequest& request) {
+// Returns a ReadAhead::Make that makes the program of one host.
+auto ProgramPieces(PlanCache& cache, const v1::GetHostProgramRequest& request) {
   return [&cache, request, plan = BoundPlanPtr(),
           emitted = int64_t{0}](ChunkStream<v1::HostProgram>::Emit emit) mutable -> absl::Status {
     if (plan == nullptr) {
       ASSIGN_OR_RETURN(const ListedPlan listed, cache.Find(request.plan()));
       plan = listed.plan;
     }
-    // Each call makes the program again and skips the pieces that were emitted: most programs have
-    // one piece, and a stream that waits for its reader needs little memory.
+    // Each call makes the program again and skips the pieces that were emitted.
     int64_t made = 0;
     return proto::ForEachProgramMessage(plan->cached->plan, plan->cached->request, plan->binding,
                                         request.host(), [&](const v1::HostProgram& piece) {
@@ -233,10 +233,10 @@ ServerUnaryReactor* PlanService::GetPlan(CallbackServerContext* context,
 
 grpc::ServerWriteReactor<v1::Plan>* PlanService::StreamPlan(CallbackServerContext* context,
                                                             const v1::GetPlanRequest* request) {
-  return FillStream<v1::Plan>(
-      backend_, backend_.core.streamers(), context, "StreamPlan", {},
-      [pieces = PlanPieces(backend_.core.plans(), *request)](
-          ChunkStream<v1::Plan>::Emit emit) mutable { return pieces.Emit(emit); });
+  auto make = [pieces = PlanPieces(backend_.core.plans(), *request)](
+                  ChunkStream<v1::Plan>::Emit emit) mutable { return pieces.Emit(emit); };
+  return FillStream<v1::Plan>(backend_, backend_.core.streamers(), context, "StreamPlan", {},
+                              ReadAhead<v1::Plan>(ahead_, CallerOf(*context), std::move(make)));
 }
 
 ServerUnaryReactor* PlanService::ListPlans(CallbackServerContext* context,
@@ -348,9 +348,11 @@ StreamThreads& ProgramThreads(Core& core, const CallbackServerContext& context) 
 
 grpc::ServerWriteReactor<v1::HostProgram>* PlanService::GetHostProgram(
     CallbackServerContext* context, const v1::GetHostProgramRequest* request) {
-  return FillStream<v1::HostProgram>(backend_, ProgramThreads(backend_.core, *context), context,
-                                     "GetHostProgram", {.host = request->host()},
-                                     FillWithProgram(backend_.core.plans(), *request));
+  return FillStream<v1::HostProgram>(
+      backend_, ProgramThreads(backend_.core, *context), context, "GetHostProgram",
+      {.host = request->host()},
+      ReadAhead<v1::HostProgram>(ahead_, CallerOf(*context),
+                                 ProgramPieces(backend_.core.plans(), *request)));
 }
 
 ServerUnaryReactor* PlanService::ExplainPlan(CallbackServerContext* context,

@@ -71,6 +71,7 @@ class PlanService : public v1::PlanService::CallbackService {
 
   const Backend backend_;
   KeptBytes texts_{size_t{256} << 20};  // of ExportPlan and RenderPlan
+  KeptBytes ahead_{size_t{128} << 20};  // of StreamPlan and GetHostProgram
 };
 
 }  // namespace remesh::server

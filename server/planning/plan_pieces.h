@@ -19,7 +19,7 @@ absl::Status CheckView(v1::PlanView view, bool list);
 // A plan in pieces: the first holds everything except transfers; in view FULL, the others hold the
 // transfers in the plan's order. Between two calls of Emit() it keeps the plan and its position,
 // but no expanded transfers, so that many can wait for their readers: the next call expands the
-// plan again from the window of that position. A value with no lock.
+// plan again from the window of that position (but see ReadAhead). A value with no lock.
 class PlanPieces {
  public:
   static constexpr size_t kPieceBytes = size_t{1} << 20;

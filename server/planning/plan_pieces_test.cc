@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "server/planning/create_plan.h"
 #include "server/planning/planning_test_spec.h"
+#include "server/planning/read_ahead.h"
 
 namespace remesh::server {
 namespace {
@@ -60,6 +61,33 @@ TEST_F(PlanPiecesTest, APlanIsWholeWhereverItsReaderLetsItWait) {
           << piece_bytes << " bytes, " << at_once << " at once";
     }
   }
+}
+
+// Regression: it was expanded again for each piece.
+TEST_F(PlanPiecesTest, APlanIsExpandedOnceForASlowReader) {
+  const v1::Plan whole = Read(PlanPieces::kPieceBytes, 1 << 30);
+  KeptBytes kept(kPlenty);
+  int expansions = 0;
+  ReadAhead<v1::Plan> ahead(kept, "a",
+                            [&, pieces = PlanPieces(cache_, get_, 100)](auto emit) mutable {
+                              ++expansions;
+                              return pieces.Emit(emit);
+                            });
+  v1::Plan merged;
+  int count = 0;
+  for (bool stopped = true; stopped;) {
+    stopped = false;
+    const absl::Status status = ahead([&](const v1::Plan& piece) {
+      merged.mutable_transfers()->MergeFrom(piece.transfers());
+      ++count;
+      stopped = true;
+      return false;
+    });
+    EXPECT_TRUE(status.ok()) << status;
+  }
+  EXPECT_GT(count, 100);
+  EXPECT_EQ(expansions, 1);
+  EXPECT_TRUE(merged.SerializeAsString() == whole.SerializeAsString());
 }
 
 TEST_F(PlanPiecesTest, APlanThatGoesMeanwhileIsStillReadToItsEnd) {
