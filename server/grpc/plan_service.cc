@@ -114,18 +114,19 @@ absl::StatusOr<v1::FlushPlansResponse> FlushPlans(PlanCache& cache,
 }
 
 absl::StatusOr<v1::PrecomputePlansResponse> PrecomputePlans(
-    Core& core, const v1::PrecomputePlansRequest& request, const v1::StateSpec* state,
-    Budget& budget) {
+    Core& core, const std::string& caller, const v1::PrecomputePlansRequest& request,
+    const v1::StateSpec* state, Budget& budget) {
   const auto workers = core.topology();
   if (state != nullptr) {
-    return core.precomputer().Start(request, *state, request.options(), workers.get(), budget);
+    return core.precomputer().Start(caller, request, *state, request.options(), workers.get(),
+                                    budget);
   }
   if (!request.has_spec()) return InvalidField("layout", "", "must be spec or state");
   if (request.has_options()) {
     return InvalidField("options", "set", "must be empty with a spec: the spec has its own");
   }
-  return core.precomputer().Start(request, TargetOf(request.spec()), request.spec().options(),
-                                  workers.get(), budget);
+  return core.precomputer().Start(caller, request, TargetOf(request.spec()),
+                                  request.spec().options(), workers.get(), budget);
 }
 
 absl::StatusOr<v1::ExplainPlanResponse> ExplainPlan(PlanCache& cache,
@@ -325,13 +326,13 @@ ServerUnaryReactor* PlanService::PrecomputePlans(CallbackServerContext* context,
                                                  v1::PrecomputePlansResponse* response) {
   if (!request->has_state()) {
     return Ask(context, "PrecomputePlans", "", response, [=, this](Budget& budget) {
-      return server::PrecomputePlans(backend_.core, *request, nullptr, budget);
+      return server::PrecomputePlans(backend_.core, CallerOf(*context), *request, nullptr, budget);
     });
   }
   return AskDeskOfState(backend_, context, "PrecomputePlans", request->state(), response,
                         [=, this](const v1::State& state, Budget& budget) {
-                          return server::PrecomputePlans(backend_.core, *request, &state.spec(),
-                                                         budget);
+                          return server::PrecomputePlans(backend_.core, CallerOf(*context),
+                                                         *request, &state.spec(), budget);
                         });
 }
 

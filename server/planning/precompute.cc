@@ -18,6 +18,7 @@ namespace remesh::server {
 using planner::Budget;
 
 struct Precomputer::Work {
+  std::string caller;
   ElasticLayout layout;
   v1::PlanOptions options;
 };
@@ -58,9 +59,10 @@ absl::StatusOr<PlanCache::Question> Ask(const ElasticLayout& layout, const v1::P
 }  // namespace
 
 absl::StatusOr<v1::PrecomputePlansResponse> Precomputer::Start(
-    const v1::PrecomputePlansRequest& request, v1::StateSpec present,
+    const std::string& caller, const v1::PrecomputePlansRequest& request, v1::StateSpec present,
     const v1::PlanOptions& options, const planner::Topology* workers, Budget& budget) {
   auto work = std::make_shared<Work>();
+  work->caller = caller;
   ASSIGN_OR_RETURN(work->layout, MakeElastic(std::move(present), request.elastic_list(),
                                              request.elastic_axis(), workers));
   work->options = options;
@@ -103,7 +105,7 @@ v1::Scenario::Outcome Precomputer::Queue(const std::shared_ptr<const Work>& work
                                          const std::string& fingerprint) {
   {
     absl::MutexLock lock(&mutex_);
-    if (!waiting_.insert(fingerprint).second) return v1::Scenario::QUEUED;
+    if (!waiting_.insert({work->caller, fingerprint}).second) return v1::Scenario::QUEUED;
   }
   cache_.UpdatePrecompute([](CacheCounters::Precompute& counters) {
     ++counters.queued;
@@ -112,11 +114,11 @@ v1::Scenario::Outcome Precomputer::Queue(const std::shared_ptr<const Work>& work
   // Stores only the move, which is small; makes the question, which is large, again when its turn
   // comes.
   if (pool_.PostBackground(
-          [this, work, move, fingerprint] { Compute(*work, move, fingerprint); })) {
+          work->caller, [this, work, move, fingerprint] { Compute(*work, move, fingerprint); })) {
     return v1::Scenario::QUEUED;
   }
   absl::MutexLock lock(&mutex_);
-  waiting_.erase(fingerprint);
+  waiting_.erase({work->caller, fingerprint});
   cache_.UpdatePrecompute([](CacheCounters::Precompute& counters) {
     --counters.queued;
     --counters.waiting;
@@ -151,7 +153,7 @@ void Precomputer::Compute(const Work& work, const ScenarioReshard& move,
     counters.refused += !status.ok();
   });
   absl::MutexLock lock(&mutex_);
-  waiting_.erase(fingerprint);
+  waiting_.erase({work.caller, fingerprint});
 }
 
 }  // namespace remesh::server

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <compare>
 #include <memory>
 #include <set>
 #include <string>
@@ -27,14 +28,21 @@ class Precomputer {
   // Names the scenarios for the layout `present` and posts those that are not planned yet. Blocks
   // for as long as naming takes: it computes a fingerprint for each scenario. When the budget is
   // spent it ends early, with the scenarios named so far posted; another call names them all.
-  // `workers`: what an empty topology means; may be null.
+  // Callers take turns, each with one plan. `workers`: what an empty topology means; may be null.
   absl::StatusOr<v1::PrecomputePlansResponse> Start(
-      const v1::PrecomputePlansRequest& request, v1::StateSpec present,
+      const std::string& caller, const v1::PrecomputePlansRequest& request, v1::StateSpec present,
       const v1::PlanOptions& options, const planner::Topology* workers,
       planner::Budget& budget = planner::Budget::Unlimited());
 
  private:
   struct Work;  // shared by all tasks of one request
+  // A plan that two callers want waits twice, so that neither waits for the other's other plans.
+  struct Waiting {
+    std::string caller;
+    std::string fingerprint;
+
+    friend auto operator<=>(const Waiting&, const Waiting&) = default;
+  };
   // Fills outcome, plan and reason. `seen`: fingerprints of earlier scenarios.
   void Decide(const std::shared_ptr<const Work>& work, const ScenarioReshard& move,
               bool validate_only, std::set<std::string>& seen, v1::Scenario& scenario,
@@ -47,7 +55,7 @@ class Precomputer {
   ThreadPool& pool_;
   PlanDesk& desk_;
   absl::Mutex mutex_;
-  std::set<std::string> waiting_ ABSL_GUARDED_BY(mutex_);  // fingerprints
+  std::set<Waiting> waiting_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace remesh::server

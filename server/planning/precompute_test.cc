@@ -51,17 +51,19 @@ class PrecomputeTest : public ::testing::Test {
   ~PrecomputeTest() override { pool_.Stop(); }
 
   v1::PrecomputePlansResponse Start(const v1::PrecomputePlansRequest& request,
-                                    const v1::StateSpec& present) {
-    const auto response = precomputer_.Start(request, present, {}, nullptr);
+                                    const v1::StateSpec& present, const std::string& caller = "a") {
+    const auto response = precomputer_.Start(caller, request, present, {}, nullptr);
     EXPECT_TRUE(response.ok()) << response.status();
     return response.ok() ? *response : v1::PrecomputePlansResponse();
   }
 
   // Returns once all is planned that was queued.
   void Settle() {
-    absl::Notification done;
-    ASSERT_TRUE(pool_.PostBackground([&] { done.Notify(); }));
-    done.WaitForNotification();
+    for (const char* caller : {"a", "b"}) {
+      absl::Notification done;
+      ASSERT_TRUE(pool_.PostBackground(caller, [&] { done.Notify(); }));
+      done.WaitForNotification();
+    }
   }
 
   v1::CreatePlanResponse Create(const v1::StateSpec& source, const v1::StateSpec& target,
@@ -132,9 +134,9 @@ TEST_F(PrecomputeTest, ALostHostsReplicasAreReadyToo) {
   v1::PrecomputePlansRequest request;
   request.set_lose_any_one_host(true);
   // Transposed tiles cannot grow by an index: the same in named form can.
-  EXPECT_EQ(
-      GetErrorInfo(precomputer_.Start(request, present, {}, nullptr).status()).metadata.at("field"),
-      "shardings[flat]");
+  EXPECT_EQ(GetErrorInfo(precomputer_.Start("a", request, present, {}, nullptr).status())
+                .metadata.at("field"),
+            "shardings[flat]");
   v1::Sharding& sharding = (*present.mutable_shardings())["flat"];
   sharding.set_sdy_text(R"(#sdy.sharding<mesh<["r"=2, "x"=4]>, [{"x"}]>)");
   request.set_elastic_axis("x");
@@ -211,6 +213,54 @@ TEST_F(PrecomputeTest, AskingTwicePlansOnce) {
   EXPECT_EQ(cache_.stats().computations(), 2);
 }
 
+// Regression: a caller's plan waited for all plans that other callers wanted before.
+TEST_F(PrecomputeTest, ACallersPlanWaitsForOnePlanOfEachOtherCaller) {
+  absl::Notification began, release, first_done;
+  ASSERT_TRUE(pool_.PostBackground("a", [&] {
+    began.Notify();
+    release.WaitForNotification();
+  }));
+  began.WaitForNotification();
+  v1::PrecomputePlansRequest request;
+  request.set_drain_any_one_host(true);
+  const v1::StateSpec many = FlatLayout({0, 1, 2, 3, 4, 5, 6, 7, 8, 9}, 5);
+  EXPECT_EQ(Outcomes(Start(request, many, "a"))[v1::Scenario::QUEUED], 5);
+  request.Clear();
+  request.set_hosts_plus_minus(1);
+  const v1::PrecomputePlansResponse wanted = Start(request, FlatLayout({0, 1, 2, 3}, 2), "b");
+  EXPECT_EQ(Outcomes(wanted)[v1::Scenario::QUEUED], 1);
+  // Runs in b's next turn, before which a has one.
+  int64_t computed = 0;
+  ASSERT_TRUE(pool_.PostBackground("b", [&] {
+    computed = cache_.stats().computations();
+    first_done.Notify();
+  }));
+  release.Notify();
+  first_done.WaitForNotification();
+  EXPECT_TRUE(cache_.Find(wanted.scenarios(0).plan()).ok());
+  EXPECT_EQ(computed, 3);
+}
+
+// Else it would wait for all that the other caller wanted before.
+TEST_F(PrecomputeTest, APlanThatSeveralCallersWantIsMadeInTheFirstTurnOfAnyOfThem) {
+  absl::Notification began, release;
+  ASSERT_TRUE(pool_.PostBackground("a", [&] {
+    began.Notify();
+    release.WaitForNotification();
+  }));
+  began.WaitForNotification();
+  v1::PrecomputePlansRequest request;
+  request.set_drain_any_one_host(true);
+  const v1::StateSpec present = FlatLayout({0, 1, 2, 3}, 2);
+  EXPECT_EQ(Outcomes(Start(request, present, "a"))[v1::Scenario::QUEUED], 2);
+  EXPECT_EQ(Outcomes(Start(request, present, "b"))[v1::Scenario::QUEUED], 2);
+  EXPECT_EQ(cache_.stats().precompute().waiting(), 4);
+  release.Notify();
+  Settle();
+  EXPECT_EQ(cache_.stats().computations(), 2);
+  EXPECT_EQ(cache_.stats().precompute().waiting(), 0);
+}
+
 TEST_F(PrecomputeTest, EqualScenariosShareAPlan) {
   // Replicated: whichever host leaves, the others are as they were.
   v1::StateSpec present = FlatLayout({0, 1, 2, 3, 4, 5, 6, 7}, 4);
@@ -260,7 +310,7 @@ TEST_F(PrecomputeTest, ShardingsThatNoArrayHasNeedNotScale) {
 TEST_F(PrecomputeTest, BadRequestsNameTheField) {
   const v1::StateSpec present = FlatLayout({0, 1, 2, 3}, 2);
   const auto field = [&](const v1::PrecomputePlansRequest& request, const v1::StateSpec& layout) {
-    const absl::Status status = precomputer_.Start(request, layout, {}, nullptr).status();
+    const absl::Status status = precomputer_.Start("a", request, layout, {}, nullptr).status();
     EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << status;
     return GetErrorInfo(status).metadata.at("field");
   };

@@ -50,8 +50,8 @@ absl::Status NotTaken(const ThreadPool& pool) {
 }
 
 ThreadPool::ThreadPool(Options options)
-    : waiting_max_(options.waiting_max),
-      tasks_(LimitsOf(options)),
+    : tasks_(LimitsOf(options)),
+      background_tasks_(LimitsOf(options)),
       threads_({.threads = options.threads, .on_start = [nice = options.nice] { BeNice(nice); }}) {
   if (options.execution_threads == 0) return;
   execution_threads_ =
@@ -73,16 +73,14 @@ void ThreadPool::PostNext(bool execution) {
   execution_threads_->Post([this] { RunNext(/*executions_only=*/true); });
 }
 
-bool ThreadPool::PostBackground(Task task) {
+bool ThreadPool::PostBackground(const std::string& caller, Task task) {
   absl::MutexLock lock(&mutex_);
-  if (stopping_) return false;
+  if (stopping_ || !background_tasks_.Push({.caller = caller}, std::move(task))) return false;
   if (background_ == nullptr) {
     background_ = std::make_unique<TaskQueue>(
         TaskQueue::Options{.on_start = [] { BeNice(kBackgroundNice); }});
   }
-  if (background_->waiting() >= waiting_max_) return false;
-  return background_->Post(
-      [this, task = std::move(task)]() mutable { RunInBackground(std::move(task)); });
+  return background_->Post([this] { RunInBackground(); });
 }
 
 bool ThreadPool::stopped() const {
@@ -91,12 +89,14 @@ bool ThreadPool::stopped() const {
 }
 
 void ThreadPool::Stop() {
-  FairQueue dropped({});  // destroyed without the lock, because a task's destructor may post
+  // Destroyed without the lock, because a task's destructor may post.
+  FairQueue dropped({}), dropped_background({});
   TaskQueue* background;
   {
     absl::MutexLock lock(&mutex_);
     stopping_ = true;
     std::swap(dropped, tasks_);
+    std::swap(dropped_background, background_tasks_);
     background = background_.get();
   }
   threads_.Stop(TaskQueue::Rest::kDrop);
@@ -123,7 +123,8 @@ void ThreadPool::RunNext(bool executions_only) {
   }
 }
 
-void ThreadPool::RunInBackground(Task task) {
+void ThreadPool::RunInBackground() {
+  std::optional<FairQueue::Next> next;
   {
     absl::MutexLock lock(&mutex_);
     mutex_.Await(absl::Condition(
@@ -132,8 +133,12 @@ void ThreadPool::RunInBackground(Task task) {
         },
         this));
     if (stopping_) return;
+    next = background_tasks_.Pop(/*executions_only=*/false);
   }
-  std::move(task)();
+  std::move(next->task)();
+  next->task = nullptr;
+  absl::MutexLock lock(&mutex_);
+  if (!stopping_) background_tasks_.Ended(next->caller);
 }
 
 }  // namespace remesh::server

@@ -2,6 +2,8 @@
 #pragma once
 
 #include <memory>
+#include <string>
+#include <utility>
 
 #include "absl/status/status.h"
 #include "absl/synchronization/mutex.h"
@@ -11,8 +13,8 @@
 namespace remesh::server {
 
 // Runs tasks on a fixed number of threads, in the order of a FairQueue. Runs background tasks on
-// one more thread of lower priority, one at a time; each begins only while no task waits.
-// Thread-safe.
+// one more thread of lower priority, one at a time, in the order of a FairQueue of their own; each
+// begins only while no other task waits. Thread-safe.
 class ThreadPool {
  public:
   using Task = FairQueue::Task;
@@ -36,7 +38,8 @@ class ThreadPool {
   // False when too many tasks wait already, or after Stop(); the task is dropped.
   bool Post(const Turn& turn, Task task);
   bool Post(Task task) { return Post({}, std::move(task)); }
-  bool PostBackground(Task task);
+  bool PostBackground(const std::string& caller, Task task);
+  bool PostBackground(Task task) { return PostBackground("", std::move(task)); }
 
   bool stopped() const;
 
@@ -46,13 +49,13 @@ class ThreadPool {
  private:
   // Runs the next task, if one may run now. Posted whenever one more may run.
   void RunNext(bool executions_only);
-  // Runs the task once no other task waits.
-  void RunInBackground(Task task);
+  // Runs the next background task once no other task waits.
+  void RunInBackground();
   void PostNext(bool execution);
 
-  const size_t waiting_max_;
   mutable absl::Mutex mutex_;
   FairQueue tasks_ ABSL_GUARDED_BY(mutex_);
+  FairQueue background_tasks_ ABSL_GUARDED_BY(mutex_);
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
   // Last: their tasks use all of the above.
   std::unique_ptr<TaskQueue> execution_threads_;                   // null: none
