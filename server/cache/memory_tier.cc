@@ -9,6 +9,8 @@
 namespace remesh::server {
 namespace {
 
+constexpr int64_t kPartsForAhead = 4;  // plans made ahead for a caller may take one of them
+
 // The memory of a name besides its binding and question: the name itself, five times, and the nodes
 // of maps.
 int64_t NodeBytes(const std::string& name) {
@@ -50,14 +52,31 @@ MemoryTier::Name& MemoryTier::Add(const BoundPlanPtr& plan, NameFacts facts) {
 }
 
 void MemoryTier::Touch(Name& name, absl::Time now) {
+  const std::string ahead_of = name.ahead_of;
+  SetAhead(name, "");
   by_use_.erase(name.order);
   name.order = next_use_++;
   by_use_[name.order] = name.listed.plan->name;
   name.listed.facts.used = std::max(name.listed.facts.used, now);
+  SetAhead(name, ahead_of);
+}
+
+void MemoryTier::SetAhead(Name& name, const std::string& caller) {
+  if (const auto found = ahead_.find(name.ahead_of); found != ahead_.end()) {
+    found->second.orders.erase(name.order);
+    found->second.bytes -= name.listed.cached_bytes;
+    if (found->second.orders.empty()) ahead_.erase(found);
+  }
+  name.ahead_of = caller;
+  if (caller.empty()) return;
+  Ahead& ahead = ahead_[caller];
+  ahead.orders.insert(name.order);
+  ahead.bytes += name.listed.cached_bytes;
 }
 
 void MemoryTier::Remove(const std::string& name) {
   const auto found = names_.find(name);
+  SetAhead(found->second, "");
   const Name& removed = found->second;
   const auto entry = entries_.find(removed.listed.plan->cached->request.fingerprint);
   bytes_ -= removed.own_bytes;
@@ -70,11 +89,28 @@ void MemoryTier::Remove(const std::string& name) {
   entries_.erase(entry);
 }
 
+const MemoryTier::Name* MemoryTier::AheadToEvict(const std::string& spared) const {
+  for (const auto& [caller, ahead] : ahead_) {
+    const bool many_names = limits_.max_entries > 0 && static_cast<int64_t>(ahead.orders.size()) >
+                                                           limits_.max_entries / kPartsForAhead;
+    if (ahead.bytes <= limits_.max_bytes / kPartsForAhead && !many_names) continue;
+    for (const uint64_t order : ahead.orders) {
+      const Name& name = names_.at(by_use_.at(order));
+      if (name.listed.plan->name != spared && !name.kept()) return &name;
+    }
+  }
+  return nullptr;
+}
+
 std::pair<const MemoryTier::Name*, EvictionCause> MemoryTier::NextToEvict(
     absl::Time now, const std::string& spared) const {
   const bool many_bytes = bytes_ > limits_.max_bytes;
   const bool many_names =
       limits_.max_entries > 0 && static_cast<int64_t>(names_.size()) > limits_.max_entries;
+  if (many_bytes || many_names) {
+    const EvictionCause cause = many_bytes ? EvictionCause::kBytes : EvictionCause::kEntries;
+    if (const Name* const ahead = AheadToEvict(spared)) return {ahead, cause};
+  }
   for (const auto& [order, key] : by_use_) {
     const Name& name = names_.at(key);
     const bool old = now - name.listed.facts.used > limits_.max_age;

@@ -14,9 +14,10 @@
 
 namespace remesh::server {
 
-// Plans in memory: each plan once, by fingerprint, and bound under names. The names that were not
-// used for longest go first, but never one that is pinned or in use. A value with no lock, clock or
-// disk.
+// Plans in memory: each plan once, by fingerprint, and bound under names. When there are too many,
+// plans made ahead go first that take more than a quarter of the limits for one caller; then the
+// names that were not used for longest; never one that is pinned or in use. A value with no lock,
+// clock or disk.
 class MemoryTier {
  public:
   struct Limits {
@@ -31,6 +32,7 @@ class MemoryTier {
     int64_t own_bytes = 0;  // binding and spec
     uint64_t order = 0;     // rises with every use of any name
     bool changed = false;   // the disk does not have the newest facts yet
+    std::string ahead_of;   // see SetAhead()
 
     bool kept() const { return listed.facts.pinned || listed.users > 0; }
   };
@@ -42,6 +44,9 @@ class MemoryTier {
   Name& Add(const BoundPlanPtr& plan, NameFacts facts);
   void Touch(Name& name, absl::Time now);
   void Remove(const std::string& name);
+  // Counts the name among those made ahead for `caller`, which no one has asked for; "": someone
+  // has.
+  void SetAhead(Name& name, const std::string& caller);
 
   // The name that must go next to keep within the limits, with the cause; null when none must.
   // Never `spared`.
@@ -65,6 +70,12 @@ class MemoryTier {
     std::set<std::string> names;
     int64_t bytes = 0;
   };
+  // The names made ahead for one caller.
+  struct Ahead {
+    std::set<uint64_t> orders;
+    int64_t bytes = 0;
+  };
+  const Name* AheadToEvict(const std::string& spared) const;
   // Newest first.
   struct Newest {
     using Key = std::pair<absl::Time, std::string>;
@@ -77,6 +88,7 @@ class MemoryTier {
   std::map<std::string, Entry> entries_;  // by fingerprint
   std::map<std::string, Name> names_;
   std::map<uint64_t, std::string> by_use_;  // oldest first
+  std::map<std::string, Ahead> ahead_;      // by caller; none is empty
   std::set<Newest::Key, Newest> by_creation_;
   int64_t bytes_ = 0;
   uint64_t next_use_ = 1;

@@ -156,6 +156,7 @@ void PlanCache::CountUse(Access access, const std::string& state, Name& name) {
   name.listed.users += access == Access::kUse;
   AddState(state, name.listed.facts);
   if (access == Access::kAhead) return;
+  memory_.SetAhead(name, "");
   counters_.precompute.used += ahead_.erase(name.listed.plan->cached->request.fingerprint);
 }
 
@@ -222,6 +223,7 @@ PlanCache::Name& PlanCache::Add(const BoundPlanPtr& plan, const Question& questi
   NameFacts known = facts.value_or(NameFacts{.created = Now()});
   known.used = Now();
   Name& name = memory_.Add(plan, std::move(known));
+  memory_.SetAhead(name, question.ahead_of);
   CountUse(question.access, question.state, name);
   Publish(facts.has_value() ? Event::LOADED : event, name.listed);
   MakeRoom(plan->name);

@@ -37,7 +37,7 @@ enum class Access {
 enum class Reach { kMemory, kDisk };
 
 // Plans by the fingerprint of their canonical request, each under the names of all bindings that
-// asked for it. When limits are exceeded, the least recently used names go, but never one that is
+// asked for it. When limits are exceeded, names go in the order of MemoryTier, never one that is
 // pinned or in use. Equal requests that come at the same time are computed once. A disk tier may
 // stand behind memory; it is asked before a plan is computed. A hit in memory uses neither the disk
 // nor the planner. Losing an entry costs time, never correctness. Thread-safe.
@@ -59,6 +59,7 @@ class PlanCache {
     std::shared_ptr<const std::string> spec;  // as in BoundPlan
     Access access = Access::kAnswer;          // not kPeek or kView
     std::string state = "";                   // the state that asks, or ""
+    std::string ahead_of = "";                // kAhead: the caller who wants it made, or ""
   };
   struct Answer {
     BoundPlanPtr plan;

@@ -65,6 +65,41 @@ TEST(PlanCacheTest, TheLeastRecentlyUsedGoFirstButNeverPinnedOnes) {
   EXPECT_EQ(cache.stats().memory().bytes(), 0);
 }
 
+// The name of the plan for `rows`, made ahead for `caller`.
+std::string MakeAhead(PlanCache& cache, int64_t rows, const std::string& caller) {
+  v1::CreatePlanRequest request;
+  *request.mutable_spec() = SpecOfShape(rows);
+  planner::Budget& budget = planner::Budget::Unlimited();
+  auto question = QuestionOf(request, nullptr, budget);
+  EXPECT_TRUE(question.ok()) << question.status();
+  question->access = Access::kAhead;
+  question->ahead_of = caller;
+  const auto answer = cache.FindOrCompute(
+      *question, [&](const planner::CanonicalRequest& one) { return ComputePlan(one, budget); });
+  EXPECT_TRUE(answer.ok()) << answer.status();
+  return answer->plan->name;
+}
+
+// Regression: a caller who had many plans made ahead drove out what others had.
+TEST(PlanCacheTest, PlansMadeAheadForOneCallerDriveOutEachOtherAndNothingElse) {
+  PlanCache probe(kPlenty);
+  ASSERT_TRUE(Create(probe, SpecOfShape(8)).ok());
+  PlanCache cache(probe.stats().memory().bytes() * 17 / 2);  // eight fit
+  const std::string asked = Create(cache, SpecOfShape(8))->plan().name();
+  const std::string other = MakeAhead(cache, 12, "b");
+  const std::string first = MakeAhead(cache, 16, "a");
+  const std::string wanted = MakeAhead(cache, 20, "a");
+  EXPECT_EQ(Create(cache, SpecOfShape(20))->planning().cache(), v1::Planning::HIT);
+  std::string last;
+  for (int64_t rows = 24; rows < 24 + 4 * 20; rows += 4) last = MakeAhead(cache, rows, "a");
+  for (const std::string& name : {asked, other, wanted, last}) {
+    EXPECT_TRUE(cache.Find(name, Access::kPeek).ok()) << name;
+  }
+  EXPECT_FALSE(cache.Find(first, Access::kPeek).ok());
+  // As long as nobody else needs it, all of memory is the caller's.
+  EXPECT_EQ(cache.stats().memory().entries(), 8);
+}
+
 TEST(PlanCacheTest, APlanInUseStays) {
   PlanCache cache(1);
   const std::string name = Create(cache, SpecOfShape(8))->plan().name();

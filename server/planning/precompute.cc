@@ -132,10 +132,10 @@ void Precomputer::Compute(const Work& work, const ScenarioReshard& move,
   bool computed = false;
   if (!cache_.Has(fingerprint)) {
     Budget budget = desk_.NewBudget();
-    const absl::StatusOr<PlanCache::Question> question =
-        Ask(work.layout, work.options, move, budget);
+    absl::StatusOr<PlanCache::Question> question = Ask(work.layout, work.options, move, budget);
     status = question.status();
     if (question.ok()) {
+      question->ahead_of = work.caller;
       const auto answer = cache_.FindOrCompute(
           *question,
           [&](const planner::CanonicalRequest& request) { return ComputePlan(request, budget); });
