@@ -87,7 +87,7 @@ class LocalWorld {
       memory.set_token(handles_.Bring(std::move(file), 0, absl::Now()));
     }
     ++waiting_;
-    calls_.Lend(++last_, request, [this](const absl::StatusOr<v1::SealResponse>& response) {
+    calls_.Lend(++last_, request, 0, [this](const absl::StatusOr<v1::SealResponse>& response) {
       --waiting_;
       Answered(response.status());
     });

@@ -76,7 +76,7 @@ v1::LendRequest LendRows(HandleTable& handles, const std::string& lease) {
 TEST_F(AgentTest, ASourceWhoseLenderIsGoneIsGivenUpWhenTheAttemptIsOver) {
   HandleTable& handles = hosts_[0]->handles;
   const std::string lease = *handles.leases().Begin(getuid());
-  const auto lend = [&](Agent& agent) { return agent.buffers().Lend(LendRows(handles, lease)); };
+  const auto lend = [&](Agent& agent) { return agent.buffers().Lend(LendRows(handles, lease), getuid()); };
   const absl::Status lent = hosts_[0]->OnStrand(lend).status();
   ASSERT_TRUE(lent.ok()) << lent;
   v1::AllocateRequest request;

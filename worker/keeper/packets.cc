@@ -43,7 +43,7 @@ uid_t UserAt(int socket) {
   ucred peer{};
   socklen_t bytes = sizeof(peer);
   const bool known = getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &peer, &bytes) == 0;
-  return known ? peer.uid : static_cast<uid_t>(-1);
+  return known ? peer.uid : kUnknownUser;
 }
 
 absl::Status SendPacket(int socket, std::string_view bytes, int fd) {

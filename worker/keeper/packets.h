@@ -13,16 +13,18 @@
 
 namespace remesh::worker {
 
+inline constexpr uid_t kUnknownUser = -1;
+
 // One packet on a Unix socket of type SOCK_SEQPACKET: some bytes and at most one file descriptor
 // (unix(7), SCM_RIGHTS). A packet arrives whole or not at all.
 struct Packet {
   std::string bytes;
   Fd fd = Fd();
-  uid_t uid = static_cast<uid_t>(-1);  // see UserAt()
+  uid_t uid = kUnknownUser;  // see UserAt()
 };
 
 // The user at the other end of a Unix socket at the time it was connected, as the kernel reports it
-// (SO_PEERCRED); -1: unknown.
+// (SO_PEERCRED), or kUnknownUser.
 uid_t UserAt(int socket);
 
 // Sends one packet. `fd` may be -1 for none; the caller keeps it. UNAVAILABLE (errno's text) if the

@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "base/status_macros.h"
 #include "google/protobuf/util/message_differencer.h"
+#include "worker/keeper/packets.h"
 
 namespace remesh::worker {
 namespace {
@@ -133,14 +134,26 @@ absl::Status CheckMemories(const v1::LendRequest& request, const std::vector<int
   return absl::OkStatus();
 }
 
+// Whoever learns the name of another user's lease must not lend by it.
+absl::Status CheckUser(const Lease& lease, uid_t lender) {
+  if (lease.user() == lender && lender != kUnknownUser) return absl::OkStatus();
+  const std::string caller = absl::StrCat(lender), user = absl::StrCat(lease.user());
+  return MakeError(absl::StatusCode::kPermissionDenied,
+                   absl::StrCat("uid ", caller, " may not lend by a lease of uid ", user),
+                   {"LEASE_OF_ANOTHER_USER", {{"uid", caller}, {"lease_uid", user}}});
+}
+
 // The lease that the request names; null if it names none, so that the memory does not depend on
 // the lender's life.
-absl::StatusOr<std::shared_ptr<const Lease>> LeaseOf(const v1::LendRequest& request,
+absl::StatusOr<std::shared_ptr<const Lease>> LeaseOf(const v1::LendRequest& request, uid_t lender,
                                                      BufferStore& store) {
   if (request.lease().empty()) return nullptr;
   auto lease =
       store.handles() == nullptr ? nullptr : store.handles()->leases().Find(request.lease());
-  if (lease != nullptr) return lease;
+  if (lease != nullptr) {
+    RETURN_IF_ERROR(CheckUser(*lease, lender));
+    return lease;
+  }
   return InvalidField("lease", request.lease(),
                       "must be one that the socket of handles gave, by a connection that stands");
 }
@@ -157,17 +170,18 @@ absl::StatusOr<LentMemory> MapByToken(const v1::LentMemory& memory, const LentKi
   return mapped;
 }
 
-absl::StatusOr<LentMemory> MapMemory(const v1::LentMemory& memory, int local_device,
+absl::StatusOr<LentMemory> MapMemory(const v1::LentMemory& memory, uid_t lender, int local_device,
                                      BufferStore& store) {
   const LentKind kind{memory.kind(), memory.device_uuid(), local_device};
   if (!memory.has_ipc()) return MapByToken(memory, kind, store);
   const v1::IpcAllocation& said = memory.ipc();
-  return OpenLentMemory(kind, {said.handle(), said.bytes(), said.offset()}, store.segments());
+  return OpenLentMemory(kind, {lender, said.handle(), said.bytes(), said.offset()},
+                        store.segments());
 }
 
 }  // namespace
 
-absl::StatusOr<LentShards> MapLentShards(const v1::LendRequest& request,
+absl::StatusOr<LentShards> MapLentShards(const v1::LendRequest& request, uid_t lender,
                                          const v1::Assignment& assignment,
                                          const ShardPlaces& places, BufferStore& store) {
   if (request.memories_size() > kMemoriesMax)
@@ -176,9 +190,9 @@ absl::StatusOr<LentShards> MapLentShards(const v1::LendRequest& request,
   ASSIGN_OR_RETURN(Arrangement made, Arrange(request, assignment, places));
   RETURN_IF_ERROR(CheckMemories(request, made.device_of));
   LentShards lent{.lease = nullptr, .memories = {}, .places = std::move(made.places)};
-  ASSIGN_OR_RETURN(lent.lease, LeaseOf(request, store));
+  ASSIGN_OR_RETURN(lent.lease, LeaseOf(request, lender, store));
   for (int i = 0; i < request.memories_size(); ++i) {
-    auto mapped = MapMemory(request.memories(i), made.device_of[i], store);
+    auto mapped = MapMemory(request.memories(i), lender, made.device_of[i], store);
     if (!mapped.ok()) return AtField(absl::StrCat("memories[", i, "]"), mapped.status());
     lent.memories.push_back(*std::move(mapped));
   }

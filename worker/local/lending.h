@@ -7,10 +7,11 @@
 
 namespace remesh::worker {
 
-// Maps the memory that a trainer lends for all shards of an assignment. `request` must place every
-// shard exactly once. The call uses up the request's tokens. Errors: INVALID_ARGUMENT naming the
-// field ("shards[3].offset", "memories[0].token", "lease").
-absl::StatusOr<LentShards> MapLentShards(const v1::LendRequest& request,
+// Maps the memory that the user `lender` lends for all shards of an assignment. `request` must place
+// every shard exactly once. The call uses up the request's tokens. Errors: INVALID_ARGUMENT naming
+// the field ("shards[3].offset", "memories[0].token", "lease"); PERMISSION_DENIED
+// (LEASE_OF_ANOTHER_USER).
+absl::StatusOr<LentShards> MapLentShards(const v1::LendRequest& request, uid_t lender,
                                          const v1::Assignment& assignment,
                                          const ShardPlaces& places, BufferStore& store);
 

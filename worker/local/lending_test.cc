@@ -19,6 +19,7 @@
 #include "base/error.h"
 #include "worker/device/sim_device.h"
 #include "worker/device/testing/sim_lender.h"
+#include "worker/keeper/packets.h"
 #include "worker/keeper/testing/descriptors.h"
 #include "worker/local/state_buffers.h"
 
@@ -115,7 +116,10 @@ class LendingTest : public ::testing::Test {
     }
     return request;
   }
-  absl::Status Refusal(const v1::LendRequest& request) { return buffers_->Lend(request).status(); }
+  absl::StatusOr<v1::SealResponse> Lend(const v1::LendRequest& request, uid_t lender = getuid()) {
+    return buffers_->Lend(request, lender);
+  }
+  absl::Status Refusal(const v1::LendRequest& request) { return Lend(request).status(); }
 
   std::string directory_, cgroup_;
   HandleTable handles_;
@@ -128,7 +132,7 @@ class LendingTest : public ::testing::Test {
 };
 
 TEST_F(LendingTest, WhatIsLentIsTheSourceAtOnceAndTakesNoRoom) {
-  const auto lent = buffers_->Lend(Request(Memory("aaaaaaaaaaaa....bbbbbbbbbbbb")));
+  const auto lent = Lend(Request(Memory("aaaaaaaaaaaa....bbbbbbbbbbbb")));
   ASSERT_TRUE(lent.ok()) << lent.status();
   EXPECT_EQ(lent->sealed_shards(), 2);
   ASSERT_THAT(changes_, SizeIs(1));
@@ -149,7 +153,7 @@ TEST_F(LendingTest, MemoryThatIsNotThereYetMustFitIntoTheWorkersCgroup) {
   const absl::Status refused = Refusal(Request(Memory("aaaa", kPages), kPages));
   EXPECT_EQ(GetErrorInfo(refused).reason, "CGROUP_MEMORY") << refused;
   EXPECT_THAT(changes_, SizeIs(0));
-  const auto lent = buffers_->Lend(Request(Memory(std::string(kPages, 'a'), kPages), kPages));
+  const auto lent = Lend(Request(Memory(std::string(kPages, 'a'), kPages), kPages));
   EXPECT_TRUE(lent.ok()) << lent.status();
 }
 
@@ -161,20 +165,20 @@ TEST_F(LendingTest, MemoryThatIsNotThereYetCountsForLaterLends) {
   buffers_->Assign(second);
   v1::LendRequest other = Request(Memory("aaaa", kPages + 16384), kPages + 16384);
   other.set_state(second.state());
-  ASSERT_TRUE(buffers_->Lend(Request(Memory("aaaa", kPages), kPages)).ok());
-  const absl::Status refused = buffers_->Lend(other).status();
+  ASSERT_TRUE(Lend(Request(Memory("aaaa", kPages), kPages)).ok());
+  const absl::Status refused = Lend(other).status();
   EXPECT_EQ(GetErrorInfo(refused).reason, "CGROUP_MEMORY");
   EXPECT_EQ(GetErrorInfo(refused).metadata["expected_bytes"], std::to_string(kPages - 4096));
   store_->Drop(kLentState, 1);
   other.mutable_memories(0)->set_token(
       handles_.Bring(Memory("aaaa", kPages + 16384), getuid(), absl::Now()));
-  const auto lent = buffers_->Lend(other);
+  const auto lent = Lend(other);
   EXPECT_TRUE(lent.ok()) << lent.status();
 }
 
 TEST_F(LendingTest, TheMemoryStaysThoughTheTrainerEndsAndGoesWithTheGeneration) {
   v1::LendRequest request = Request(Memory("aaaa"));  // the trainer has no descriptor left
-  ASSERT_TRUE(buffers_->Lend(request).ok());
+  ASSERT_TRUE(Lend(request).ok());
   EXPECT_EQ((*store_->Map(kLentState, 1))->shards[0].data[3], std::byte{'a'});
   store_->Recycle(kLentState, 1);
   EXPECT_EQ(store_->Find(kLentState, 1), nullptr);
@@ -182,7 +186,7 @@ TEST_F(LendingTest, TheMemoryStaysThoughTheTrainerEndsAndGoesWithTheGeneration) 
 }
 
 TEST_F(LendingTest, UnsealGivesItBackUnlessTheStateMoves) {
-  ASSERT_TRUE(buffers_->Lend(Request(Memory("aaaa"))).ok());
+  ASSERT_TRUE(Lend(Request(Memory("aaaa"))).ok());
   v1::UnsealRequest unseal;
   unseal.set_state(kLentState);
   moving_ = true;
@@ -193,11 +197,11 @@ TEST_F(LendingTest, UnsealGivesItBackUnlessTheStateMoves) {
   EXPECT_EQ(given->sealed_shards(), 0);
   EXPECT_EQ(store_->Find(kLentState, 1), nullptr);
   EXPECT_EQ(changes_.back().phase(), v1::SHARD_PHASE_BUILDING);
-  EXPECT_TRUE(buffers_->Lend(Request(Memory("bbbb"))).ok());
+  EXPECT_TRUE(Lend(Request(Memory("bbbb"))).ok());
 }
 
 TEST_F(LendingTest, SealingWhatIsLentChangesNothing) {
-  ASSERT_TRUE(buffers_->Lend(Request(Memory("aaaa"))).ok());
+  ASSERT_TRUE(Lend(Request(Memory("aaaa"))).ok());
   v1::SealRequest seal;
   seal.set_state(kLentState);
   const auto sealed = buffers_->Seal(seal);
@@ -206,7 +210,7 @@ TEST_F(LendingTest, SealingWhatIsLentChangesNothing) {
 }
 
 TEST_F(LendingTest, TrainersDoNotGetWhatOneOfThemLends) {
-  ASSERT_TRUE(buffers_->Lend(Request(Memory("aaaa"))).ok());
+  ASSERT_TRUE(Lend(Request(Memory("aaaa"))).ok());
   v1::GetShardsRequest read;
   read.set_state(kLentState);
   read.set_generation(1);
@@ -219,7 +223,7 @@ TEST_F(LendingTest, TrainersDoNotGetWhatOneOfThemLends) {
 }
 
 TEST_F(LendingTest, ALaterLifeHasItNoMore) {
-  ASSERT_TRUE(buffers_->Lend(Request(Memory("aaaa"))).ok());
+  ASSERT_TRUE(Lend(Request(Memory("aaaa"))).ok());
   const auto later = BufferStore::Open({.directory = directory_, .boot_id = "boot", .devices = 2});
   ASSERT_TRUE(later.ok()) << later.status();
   EXPECT_THAT((*later)->List(), SizeIs(0));
@@ -351,7 +355,7 @@ class IpcLendingTest : public LendingTest {
 };
 
 TEST_F(IpcLendingTest, AnAllocationIsOpenedOnceForAllItsParts) {
-  const auto lent = buffers_->Lend(InTwoParts());
+  const auto lent = Lend(InTwoParts());
   ASSERT_TRUE(lent.ok()) << lent.status();
   EXPECT_EQ(lent->sealed_shards(), 2);
   const auto mapped = store_->Map(kLentState, 1);
@@ -363,7 +367,7 @@ TEST_F(IpcLendingTest, AnAllocationIsOpenedOnceForAllItsParts) {
 }
 
 TEST_F(IpcLendingTest, WhatIsGivenBackIsClosedWhenTheLastReaderIsGone) {
-  ASSERT_TRUE(buffers_->Lend(InTwoParts()).ok());
+  ASSERT_TRUE(Lend(InTwoParts()).ok());
   auto reader = *store_->Map(kLentState, 1);
   v1::UnsealRequest unseal;
   unseal.set_state(kLentState);
@@ -373,11 +377,11 @@ TEST_F(IpcLendingTest, WhatIsGivenBackIsClosedWhenTheLastReaderIsGone) {
   reader = nullptr;
   EXPECT_TRUE(memory.expired());
   EXPECT_EQ(handles_.leases().Held(lease_), false);
-  EXPECT_TRUE(buffers_->Lend(InTwoParts()).ok());
+  EXPECT_TRUE(Lend(InTwoParts()).ok());
 }
 
 TEST_F(IpcLendingTest, WhatWasLentIsLostWithItsLender) {
-  ASSERT_TRUE(buffers_->Lend(InTwoParts()).ok());
+  ASSERT_TRUE(Lend(InTwoParts()).ok());
   const auto mapped = *store_->Map(kLentState, 1);
   EXPECT_FALSE(mapped->spoiled());
   buffers_->GiveLost();
@@ -394,7 +398,7 @@ TEST_F(IpcLendingTest, WhatWasLentIsLostWithItsLender) {
 }
 
 TEST_F(IpcLendingTest, WhatIsLostStaysWhileTheStateMoves) {
-  ASSERT_TRUE(buffers_->Lend(InTwoParts()).ok());
+  ASSERT_TRUE(Lend(InTwoParts()).ok());
   handles_.leases().End(lease_);
   moving_ = true;
   buffers_->GiveLost();
@@ -411,6 +415,36 @@ TEST_F(IpcLendingTest, WithoutALeaseThatStandsNothingIsOpened) {
   const std::string other = *handles_.leases().Begin(getuid());
   handles_.leases().End(other);
   ExpectRefused([&](auto& r) { r.set_lease(other); }, "by a connection that stands");
+}
+
+TEST_F(IpcLendingTest, AnotherUsersLeaseIsRefused) {
+  for (const uid_t other : {getuid() + 1, kUnknownUser}) {
+    const absl::Status refused = Lend(InTwoParts(), other).status();
+    EXPECT_TRUE(absl::IsPermissionDenied(refused)) << refused;
+    EXPECT_EQ(GetErrorInfo(refused).reason, "LEASE_OF_ANOTHER_USER");
+    EXPECT_EQ(GetErrorInfo(refused).metadata["uid"], absl::StrCat(other));
+    EXPECT_EQ(GetErrorInfo(refused).metadata["lease_uid"], absl::StrCat(getuid()));
+    EXPECT_EQ(store_->Find(kLentState, 1), nullptr);
+    EXPECT_EQ(handles_.leases().Held(lease_), false);
+  }
+  v1::LendRequest request = InTwoParts();
+  request.set_lease(*handles_.leases().Begin(kUnknownUser));
+  EXPECT_TRUE(absl::IsPermissionDenied(Lend(request, kUnknownUser).status()));
+}
+
+// A user who learned the handle of another one said first how long the allocation is, so that its
+// owner could not lend it.
+TEST_F(IpcLendingTest, UsersDoNotShareWhatIsOpen) {
+  const auto open = [&](uid_t user, int64_t bytes) {
+    return segments_->ImportIpc(0, user, lender_.handle(), bytes);
+  };
+  const auto first = open(1, kSecondPart), again = open(1, kSecondPart);
+  const auto other = open(2, kAllocationBytes);
+  ASSERT_TRUE(first.ok() && again.ok()) << first.status() << again.status();
+  ASSERT_TRUE(other.ok()) << other.status();
+  EXPECT_EQ(*first, *again);
+  EXPECT_NE(*first, *other);
+  EXPECT_TRUE(absl::IsInvalidArgument(open(1, kAllocationBytes).status()));
 }
 
 TEST_F(IpcLendingTest, AllocationsThatCannotBeAreRefused) {

@@ -33,12 +33,13 @@ void LocalCalls::GetShards(CallId id, const v1::GetShardsRequest& request,
 }
 
 // Waiting calls answer with shards, so the lambda keeps Lend's own response beside that answer.
-void LocalCalls::Lend(CallId id, const v1::LendRequest& request, Done<v1::SealResponse> done) {
+void LocalCalls::Lend(CallId id, const v1::LendRequest& request, uid_t lender,
+                      Done<v1::SealResponse> done) {
   auto response = std::make_shared<v1::SealResponse>();
   Wait(
       id, request.wait(),
-      [this, request, response]() -> absl::StatusOr<v1::ShardsResponse> {
-        auto lent = buffers_->Lend(request);
+      [this, request, lender, response]() -> absl::StatusOr<v1::ShardsResponse> {
+        auto lent = buffers_->Lend(request, lender);
         if (!lent.ok()) return lent.status();
         *response = *std::move(lent);
         return v1::ShardsResponse();

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <sys/types.h>
+
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -30,7 +32,8 @@ class LocalCalls {
       : buffers_(buffers), wanted_(std::move(wanted)) {}
 
   void Allocate(CallId id, const v1::AllocateRequest& request, Done<v1::ShardsResponse> done);
-  void Lend(CallId id, const v1::LendRequest& request, Done<v1::SealResponse> done);
+  // `lender`: the user who calls.
+  void Lend(CallId id, const v1::LendRequest& request, uid_t lender, Done<v1::SealResponse> done);
   void GetShards(CallId id, const v1::GetShardsRequest& request, Done<v1::ShardsResponse> done);
 
   int waiting() const { return static_cast<int>(waiting_.size()); }

@@ -49,14 +49,12 @@ Reactor* RunOn(Strand* strand, Response* response, Call call) {
 }
 
 // Like RunOn(), for calls that may wait until the client cancels them.
-template <typename Request, typename Response>
-Reactor* RunWaiting(Strand* strand, LocalCalls* calls, LocalCalls::CallId id,
-                    const Request& request, Response* response,
-                    void (LocalCalls::*call)(LocalCalls::CallId, const Request&,
-                                             LocalCalls::Done<Response>)) {
+template <typename Response, typename Call>
+Reactor* RunWaiting(Strand* strand, LocalCalls* calls, LocalCalls::CallId id, Response* response,
+                    Call call) {
   auto* reactor = new Reactor([=] { strand->Post([=] { calls->Cancel(id); }); });
-  const bool posted = strand->Post([=, request = request] {
-    (calls->*call)(id, request, [reactor, response](absl::StatusOr<Response> result) {
+  const bool posted = strand->Post([=, call = std::move(call)] {
+    call(id, [reactor, response](absl::StatusOr<Response> result) {
       Answer(reactor, response, std::move(result));
     });
   });
@@ -82,21 +80,29 @@ grpc::ServerUnaryReactor* LocalService::Allocate(grpc::CallbackServerContext* co
                                                  const v1::AllocateRequest* request,
                                                  v1::ShardsResponse* response) {
   if (auto* refused = RefusedCall(*gate_, *context, *request)) return refused;
-  return RunWaiting(strand_, calls_, next_call_++, *request, response, &LocalCalls::Allocate);
+  return RunWaiting(strand_, calls_, next_call_++, response,
+                    [calls = calls_, request = *request](auto id, auto done) {
+                      calls->Allocate(id, request, std::move(done));
+                    });
 }
 
 grpc::ServerUnaryReactor* LocalService::GetShards(grpc::CallbackServerContext* context,
                                                   const v1::GetShardsRequest* request,
                                                   v1::ShardsResponse* response) {
   if (auto* refused = RefusedCall(*gate_, *context, *request)) return refused;
-  return RunWaiting(strand_, calls_, next_call_++, *request, response, &LocalCalls::GetShards);
+  return RunWaiting(strand_, calls_, next_call_++, response,
+                    [calls = calls_, request = *request](auto id, auto done) {
+                      calls->GetShards(id, request, std::move(done));
+                    });
 }
 
 grpc::ServerUnaryReactor* LocalService::Lend(grpc::CallbackServerContext* context,
                                              const v1::LendRequest* request,
                                              v1::SealResponse* response) {
   if (auto* refused = RefusedCall(*gate_, *context, *request)) return refused;
-  return RunWaiting(strand_, calls_, next_call_++, *request, response, &LocalCalls::Lend);
+  return RunWaiting(strand_, calls_, next_call_++, response,
+                    [calls = calls_, request = *request, lender = gate_->UserOf(context->peer())](
+                        auto id, auto done) { calls->Lend(id, request, lender, std::move(done)); });
 }
 
 grpc::ServerUnaryReactor* LocalService::Seal(grpc::CallbackServerContext* context,

@@ -15,6 +15,7 @@
 #include "base/error.h"
 #include "base/status_macros.h"
 #include "service/authorization.h"
+#include "worker/keeper/packets.h"
 
 namespace remesh::worker {
 namespace {
@@ -123,14 +124,24 @@ void SocketGate::SetRules(SocketRules rules) {
   rules_ = std::move(rules);
 }
 
+const SocketGate::Caller* SocketGate::Find(const std::string& peer) const {
+  absl::string_view number = peer;
+  int fd = -1;
+  if (!absl::ConsumePrefix(&number, "fd:") || !absl::SimpleAtoi(number, &fd)) return nullptr;
+  const auto caller = callers_.find(fd);
+  return caller == callers_.end() ? nullptr : &caller->second;
+}
+
+uid_t SocketGate::UserOf(const std::string& peer) const {
+  absl::MutexLock lock(&mutex_);
+  const Caller* const caller = Find(peer);
+  return caller == nullptr ? kUnknownUser : caller->uid;
+}
+
 absl::Status SocketGate::Check(const std::string& peer, const std::string& state) const {
   absl::MutexLock lock(&mutex_);
   if (rules_.uids.empty() && rules_.gids.empty() && rules_.jobs.empty()) return absl::OkStatus();
-  absl::string_view number = peer;
-  int fd = -1;
-  const bool named = absl::ConsumePrefix(&number, "fd:") && absl::SimpleAtoi(number, &fd);
-  const auto caller = named ? callers_.find(fd) : callers_.end();
-  if (caller != callers_.end()) return CheckCaller(caller->second, service::JobOf(state));
+  if (const Caller* caller = Find(peer)) return CheckCaller(*caller, service::JobOf(state));
   return MakeError(absl::StatusCode::kPermissionDenied,
                    absl::StrCat("nobody knows who calls from ", peer),
                    {.reason = "SOCKET_CALLER_REFUSED", .metadata = {{"peer", peer}}});

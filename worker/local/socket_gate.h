@@ -43,6 +43,8 @@ class SocketGate {
   // Checks that `peer`, as gRPC names it ("fd:7"), may call about a state. Errors:
   // PERMISSION_DENIED (SOCKET_CALLER_REFUSED, SOCKET_JOB_REFUSED) naming uid and job.
   absl::Status Check(const std::string& peer, const std::string& state) const;
+  // The user who calls from `peer`, as the kernel reported it (UserAt()).
+  uid_t UserOf(const std::string& peer) const;
 
  private:
   struct Caller {
@@ -50,6 +52,8 @@ class SocketGate {
     std::vector<gid_t> gids;  // all groups of the process
   };
   static std::optional<Caller> CallerAt(int fd);
+  // nullptr if nobody knows who calls from `peer`.
+  const Caller* Find(const std::string& peer) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool Listed(const Caller& caller) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::Status CheckCaller(const Caller& caller, const std::string& job) const
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);

@@ -267,7 +267,7 @@ absl::StatusOr<v1::SealResponse> StateBuffers::Seal(const v1::SealRequest& reque
   return SetSealed(held, shards, true);
 }
 
-absl::StatusOr<v1::SealResponse> StateBuffers::Lend(const v1::LendRequest& request) {
+absl::StatusOr<v1::SealResponse> StateBuffers::Lend(const v1::LendRequest& request, uid_t lender) {
   const std::string& state = request.state();
   RETURN_IF_ERROR(CheckStateName(state));
   RETURN_IF_ERROR(CheckNoneStale(state));
@@ -285,7 +285,7 @@ absl::StatusOr<v1::SealResponse> StateBuffers::Lend(const v1::LendRequest& reque
   response.set_generation(assignment.generation());
   if (assignment.shards().empty()) return response;
   ASSIGN_OR_RETURN(const ShardPlaces places, PlaceShards(assignment, store_->devices()));
-  ASSIGN_OR_RETURN(LentShards lent, MapLentShards(request, assignment, places, *store_));
+  ASSIGN_OR_RETURN(LentShards lent, MapLentShards(request, lender, assignment, places, *store_));
   RETURN_IF_ERROR(store_->Lend(assignment, std::move(lent)));
   const Generation* held = store_->Find(state, assignment.generation());
   hooks_.changed(held->Summary());

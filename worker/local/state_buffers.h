@@ -61,10 +61,10 @@ class StateBuffers {
   // The calls of LocalService, without waiting; see local.proto. NOT_FOUND (STATE_NOT_FOUND,
   // GENERATION_NOT_FOUND) and FAILED_PRECONDITION (NOT_READABLE) may become OK later; NOT_FOUND
   // (GENERATION_RETIRED) never does. UNAVAILABLE (BEING_RESERVED): the caller must ask again after
-  // `reserved` was called.
+  // `reserved` was called. `lender`: the user who calls.
   absl::StatusOr<v1::ShardsResponse> Allocate(const v1::AllocateRequest& request);
   absl::StatusOr<v1::SealResponse> Seal(const v1::SealRequest& request);
-  absl::StatusOr<v1::SealResponse> Lend(const v1::LendRequest& request);
+  absl::StatusOr<v1::SealResponse> Lend(const v1::LendRequest& request, uid_t lender);
   absl::StatusOr<v1::SealResponse> Unseal(const v1::UnsealRequest& request);
   absl::StatusOr<v1::ShardsResponse> GetShards(const v1::GetShardsRequest& request);
   absl::Status Release(const v1::ReleaseRequest& request);

@@ -75,13 +75,13 @@ absl::StatusOr<DeviceSegment> DeviceSegments::Find(const std::string& name, int 
   return Remember(name, bytes, *device, {std::move(memory), std::move(found.handle)});
 }
 
-absl::StatusOr<std::shared_ptr<std::byte>> DeviceSegments::ImportIpc(int local_device,
+absl::StatusOr<std::shared_ptr<std::byte>> DeviceSegments::ImportIpc(int local_device, uid_t user,
                                                                      const std::string& handle,
                                                                      int64_t bytes) {
   Device* const device = devices_.Of(local_device);
   absl::MutexLock lock(&opening_);
   std::erase_if(opened_, [](const auto& entry) { return entry.second.memory.expired(); });
-  Opened& known = opened_[{device, handle}];
+  Opened& known = opened_[{device, user, handle}];
   if (std::shared_ptr<std::byte> memory = known.memory.lock()) {
     if (known.bytes == bytes) return memory;
     return InvalidField("bytes", absl::StrCat(bytes),

@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <sys/types.h>
+
 #include <map>
 #include <memory>
 #include <string>
 #include <thread>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -50,10 +53,11 @@ class DeviceSegments {
   absl::StatusOr<std::shared_ptr<std::byte>> Import(int local_device, int handle, int64_t bytes) {
     return devices_.Of(local_device)->Import(handle, bytes);
   }
-  // The same by a handle of the legacy IPC, as Device::ImportIpc(), of an allocation of `bytes`. It is
-  // open once, for all who have it. INVALID_ARGUMENT too where the same was said to be of other bytes.
-  absl::StatusOr<std::shared_ptr<std::byte>> ImportIpc(int local_device, const std::string& handle,
-                                                       int64_t bytes);
+  // The same by a handle of the legacy IPC, as Device::ImportIpc(), of an allocation of `bytes` that
+  // `user` lends. An allocation is open once for everything that the user lends of it; users never
+  // share what is open. INVALID_ARGUMENT also if the user said before that it is of other bytes.
+  absl::StatusOr<std::shared_ptr<std::byte>> ImportIpc(int local_device, uid_t user,
+                                                       const std::string& handle, int64_t bytes);
 
   // Makes a segment of zeros under a name from NewName(). Errors: those of Device::Share() and
   // KeeperClient.
@@ -78,6 +82,7 @@ class DeviceSegments {
     std::shared_ptr<const Fd> handle;
   };
 
+  using IpcKey = std::tuple<Device*, uid_t, std::string>;  // the last: the handle
   struct Opened {
     std::weak_ptr<std::byte> memory;
     int64_t bytes = 0;
@@ -98,7 +103,7 @@ class DeviceSegments {
   absl::Status keeper_status_ ABSL_GUARDED_BY(mutex_);
   bool ends_ ABSL_GUARDED_BY(mutex_) = false;
   absl::Mutex opening_;
-  std::map<std::pair<Device*, std::string>, Opened> opened_ ABSL_GUARDED_BY(opening_);  // by handle
+  std::map<IpcKey, Opened> opened_ ABSL_GUARDED_BY(opening_);
   int64_t told_connection_ = 0;  // used by the tending thread
   std::thread tending_;          // last: it uses all of the above
 };

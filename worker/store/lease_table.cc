@@ -15,10 +15,10 @@ std::optional<std::string> LeaseTable::Begin(uid_t user) {
   absl::MutexLock lock(&mutex_);
   Sweep();
   const auto of_user = std::count_if(leases_.begin(), leases_.end(), [user](const auto& entry) {
-    return entry.second.user == user;
+    return entry.second->user() == user;
   });
   if (leases_.size() >= kMax || static_cast<size_t>(of_user) >= kMaxOfUser) return std::nullopt;
-  leases_.emplace(token, Entry{std::make_shared<Lease>(), user});
+  leases_.emplace(token, std::make_shared<Lease>(user));
   return token;
 }
 
@@ -26,13 +26,13 @@ void LeaseTable::End(std::string_view token) {
   absl::MutexLock lock(&mutex_);
   const auto it = leases_.find(token);
   if (it == leases_.end()) return;
-  it->second.lease->ended_ = true;
+  it->second->ended_ = true;
   Sweep();
 }
 
 void LeaseTable::Sweep() {
   std::erase_if(leases_, [](const auto& entry) {
-    const std::shared_ptr<Lease>& lease = entry.second.lease;
+    const std::shared_ptr<Lease>& lease = entry.second;
     return lease->ended() && lease.use_count() == 1;
   });
 }
@@ -40,14 +40,14 @@ void LeaseTable::Sweep() {
 std::shared_ptr<const Lease> LeaseTable::Find(std::string_view token) const {
   absl::MutexLock lock(&mutex_);
   const auto it = leases_.find(token);
-  return it == leases_.end() || it->second.lease->ended() ? nullptr : it->second.lease;
+  return it == leases_.end() || it->second->ended() ? nullptr : it->second;
 }
 
 std::optional<bool> LeaseTable::Held(std::string_view token) const {
   absl::MutexLock lock(&mutex_);
   const auto it = leases_.find(token);
   if (it == leases_.end()) return std::nullopt;
-  return it->second.lease.use_count() > 1;
+  return it->second.use_count() > 1;
 }
 
 }  // namespace remesh::worker

@@ -19,11 +19,16 @@ namespace remesh::worker {
 // Tells whether a trainer that lends memory is still alive.
 class Lease {
  public:
+  explicit Lease(uid_t user) : user_(user) {}
+
+  // The user of the connection that stands for the lease, who alone may lend by it (UserAt()).
+  uid_t user() const { return user_; }
   // If true, the trainer's memory may be gone: bytes read from now on do not count.
   bool ended() const { return ended_; }
 
  private:
   friend class LeaseTable;
+  const uid_t user_;
   std::atomic<bool> ended_ = false;
 };
 
@@ -46,16 +51,11 @@ class LeaseTable {
   std::optional<bool> Held(std::string_view token) const;
 
  private:
-  struct Entry {
-    std::shared_ptr<Lease> lease;
-    uid_t user;
-  };
-
   // Removes ended leases that nobody holds.
   void Sweep() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   mutable absl::Mutex mutex_;
-  std::map<std::string, Entry, std::less<>> leases_ ABSL_GUARDED_BY(mutex_);
+  std::map<std::string, std::shared_ptr<Lease>, std::less<>> leases_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace remesh::worker

@@ -55,7 +55,8 @@ absl::StatusOr<LentMemory> MapLentMemory(const LentKind& kind, int fd, int64_t b
 absl::StatusOr<LentMemory> OpenLentMemory(const LentKind& kind, const LentAllocation& allocation,
                                           DeviceSegments* segments) {
   RETURN_IF_ERROR(CheckDevice(kind, segments, {}));
-  auto opened = segments->ImportIpc(kind.local_device, allocation.handle, allocation.bytes);
+  auto opened =
+      segments->ImportIpc(kind.local_device, allocation.user, allocation.handle, allocation.bytes);
   if (!opened.ok()) return AtField("ipc", opened.status());
   std::byte* const begin = opened->get() + allocation.offset;
   return LentMemory{.host = {}, .device = {*std::move(opened), begin}};

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <sys/types.h>
+
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -49,13 +51,14 @@ absl::StatusOr<LentMemory> MapLentMemory(const LentKind& kind, int fd, int64_t b
 
 // A device allocation, named by its CUDA legacy IPC handle.
 struct LentAllocation {
+  uid_t user = 0;  // who lends it
   std::string handle;
   int64_t bytes = 0;
   int64_t offset = 0;  // of the memory in the allocation; at most `bytes`
 };
 
 // Like MapLentMemory(), for memory in a device allocation. Opens the allocation unless it is
-// already open.
+// already open for its user.
 absl::StatusOr<LentMemory> OpenLentMemory(const LentKind& kind, const LentAllocation& allocation,
                                           DeviceSegments* segments);
 
