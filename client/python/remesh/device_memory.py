@@ -18,15 +18,15 @@ import numpy as np
 
 from remesh import dlpack
 
-_PATIENCE_SECONDS = 10.0
+PATIENCE_SECONDS = 10.0
 _ANSWER_BYTES = 4096
 
 
-def connect(worker_socket: str) -> socket.socket:
+def connect(worker_socket: str, timeout_seconds: float = PATIENCE_SECONDS) -> socket.socket:
     """Connects to the worker's socket of handles."""
     connection = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     try:
-        connection.settimeout(_PATIENCE_SECONDS)
+        connection.settimeout(timeout_seconds)
         connection.connect(worker_socket + ".handles")
     except OSError:
         connection.close()

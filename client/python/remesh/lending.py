@@ -160,7 +160,7 @@ class Lease:
     connection."""
 
     def __init__(self, worker_socket: str):
-        self._worker_socket = worker_socket
+        self._worker_socket, self._process = worker_socket, os.getpid()
         self._connection = device_memory.connect(worker_socket)
         _leases.add(self)  # before anything may fork
         try:
@@ -169,16 +169,19 @@ class Lease:
             self.close()
             raise
 
-    def held(self) -> bool:
-        """Whether the worker still has memory open that was lent by this lease. ConnectionError if the worker does not say."""
+    def held(self, timeout_seconds: float = device_memory.PATIENCE_SECONDS) -> bool:
+        """Whether the worker still has memory open that was lent by this lease, which may have ended. ConnectionError if the worker does not
+        say, TimeoutError if it does not answer. A forked child has lent nothing."""
+        if self._process != os.getpid():
+            return False
         question = f"held {self.token}".encode()
         try:
-            answer = device_memory.ask(self._connection, question)
+            answer = "" if self._connection.fileno() < 0 else device_memory.ask(self._connection, question)
         except ConnectionError:
             answer = ""
         if not answer:  # the worker closed this connection, but may be alive and still read the memory
             try:
-                with device_memory.connect(self._worker_socket) as another:
+                with device_memory.connect(self._worker_socket, timeout_seconds) as another:
                     answer = device_memory.ask(another, question)
             except (ConnectionRefusedError, FileNotFoundError):
                 return False  # the worker is gone, and has no memory open

@@ -22,6 +22,7 @@ import os
 import re
 import time
 import uuid
+import warnings
 from typing import Callable, List, Optional, Sequence, Union
 
 import grpc
@@ -37,6 +38,8 @@ _CHANNEL_OPTIONS = (("grpc.max_receive_message_length", -1), ("grpc.max_send_mes
                     ("grpc.min_reconnect_backoff_ms", 5000))  # what an attempt to connect may take
 _CALL_SECONDS = 30.0
 _PAUSE_SECONDS = 0.2
+_LET_GO_SECONDS = 10.0
+_LOOK_SECONDS = 0.02
 _NOT_HERE = ("GENERATION_NOT_FOUND", "GENERATION_RETIRED", "STATE_NOT_FOUND")
 _SUCCEEDED = reshard_pb2.Execution.SUCCEEDED
 _ENDED = (_SUCCEEDED, reshard_pb2.Execution.FAILED, reshard_pb2.Execution.CANCELLED)
@@ -95,9 +98,9 @@ class Trainer:
         return reshard_pb2_grpc.ReshardServiceStub(self._server.channel())
 
     def close(self) -> None:
-        """What is lent by a lease is lost now (lending.py)."""
-        for loan in self._loans.values():
-            loan.close()
+        """What is lent by a lease is lost now (lending.py). Waits for at most 10 s until the worker has let go of it; if the worker has not,
+        warns, and keeps the tensors until the process ends."""
+        _end(list(self._loans.values()))
         self._loans.clear()
         self._server.close()
         self._worker.close()
@@ -123,7 +126,8 @@ class Trainer:
     def lend(self, state: str, memories: Sequence, places: Sequence[lending.Place], timeout_seconds: float = _CALL_SECONDS) -> local_pb2.SealResponse:
         """Replaces allocate(), writing and seal(): lends the trainer's own `memories`, in which `places` locate every shard of this host
         (lending.py). Waits for all work that this process has given those GPUs, and until some trainer has created a state with shards
-        on this host. GPU memory is held until wait_returned() or unseal()."""
+        on this host. GPU memory is held until wait_returned() or unseal(). An error is raised only when the worker has let go of what was
+        lent by a lease, or after 10 s with a warning (see close())."""
         for memory in memories:
             getattr(memory, "synchronize", lambda: None)()
         loan = _Loan(self._worker_socket, memories)
@@ -134,7 +138,7 @@ class Trainer:
             with _waiting_until(f"{state} lies on this host", timeout_seconds):
                 response = self.local.Lend(request, timeout=timeout_seconds)
         except BaseException:
-            loan.close()
+            _end([loan])
             raise
         self._end_loan(state)
         loan.generation = response.generation
@@ -163,7 +167,7 @@ class Trainer:
 
     def _end_loan(self, state: str) -> None:
         if state in self._loans:
-            self._loans.pop(state).close()
+            _end([self._loans.pop(state)])
 
     def _is_lent(self, state: str, generation: int) -> bool:
         try:
@@ -272,6 +276,31 @@ class _Loan:
     def close(self) -> None:
         if self._lease:
             self._lease.close()
+
+    def outlives_lease(self, give_up: float) -> bool:
+        """Whether the worker still has memory that was lent by the lease, or does not say so by `give_up`."""
+        try:
+            return self._lease is not None and self._lease.held(max(give_up - time.monotonic(), _LOOK_SECONDS))
+        except OSError:  # a worker that does not answer may still have the memory
+            return True
+
+
+# Loans that the worker did not give back in time: it may still read their memory, which must not be freed or used again.
+_kept = []
+
+
+def _end(loans: List[_Loan]) -> None:
+    """Ends the leases of the loans, and waits until the worker has let go of their memory."""
+    for loan in loans:
+        loan.close()
+    give_up = time.monotonic() + _LET_GO_SECONDS
+    while loans := [loan for loan in loans if loan.outlives_lease(give_up)]:
+        if time.monotonic() > give_up:
+            _kept.extend(loans)
+            warnings.warn(f"after {_LET_GO_SECONDS:g} s the worker still has memory that this process lent: the memory is kept until the "
+                          "process ends", RuntimeWarning, stacklevel=3)
+            return
+        time.sleep(_LOOK_SECONDS)
 
 
 def _ipc_of(memory) -> Optional[lending.Allocation]:

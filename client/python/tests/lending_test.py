@@ -157,6 +157,32 @@ class LeaseTest(unittest.TestCase):
                     lease.held()
             thread.join()
 
+    def test_what_an_ended_lease_holds_is_asked_by_another_connection(self):
+        lease, _ = self._lease(b"ok 0123")
+        lease.close()
+
+        def answer():
+            with self.server.accept()[0] as end:
+                self.assertEqual(end.recv(100), b"held 0123")
+                end.send(b"yes")
+        thread = threading.Thread(target=answer)
+        thread.start()
+        self.assertTrue(lease.held())
+        thread.join()
+        self.server.close()
+        self.assertFalse(lease.held())
+
+    def test_a_forked_child_has_lent_nothing(self):
+        lease, _ = self._lease(b"ok 0123")
+        child = os.fork()
+        if child == 0:
+            held = True
+            try:
+                held = lease.held()
+            finally:
+                os._exit(int(held))
+        self.assertEqual(os.waitpid(child, 0)[1], 0)
+
     def test_a_worker_that_gives_none(self):
         with self.assertRaisesRegex(ConnectionError, "too many"):
             self._lease(b"there are too many leases")

@@ -1,18 +1,25 @@
 # SPDX-License-Identifier: Apache-2.0
 """remesh.trainer against a planner and a worker that only pretend, in this process."""
 import concurrent.futures
+import contextlib
+import itertools
 import pathlib
 import shutil
+import socket
 import sys
 import tempfile
+import threading
+import types
 import unittest
+import weakref
+from unittest import mock
 
 import grpc
 import numpy as np
 from google.protobuf import any_pb2
 from google.rpc import error_details_pb2, status_pb2
 
-from remesh import errors
+from remesh import errors, lending
 from remesh.trainer import ExecutionFailed, Trainer
 from remesh.v1 import (local_pb2, local_pb2_grpc, reshard_pb2, reshard_pb2_grpc, sharding_pb2, state_pb2, state_pb2_grpc)
 
@@ -20,10 +27,16 @@ STATE = "jobs/a/states/b"
 _INFO = error_details_pb2.ErrorInfo(reason="WORKER_LOST", domain="remesh", metadata={"host": "host-1"})
 
 
-def _details():
+def _details(info=_INFO, code=14):
     packed = any_pb2.Any()
-    packed.Pack(_INFO)
-    return status_pb2.Status(code=14, message="host-1 is lost", details=[packed])
+    packed.Pack(info)
+    return status_pb2.Status(code=code, message="host-1 is lost", details=[packed])
+
+
+def _abort(context, code, reason):
+    details = _details(error_details_pb2.ErrorInfo(reason=reason, domain="remesh"), code.value[0])
+    context.set_trailing_metadata((("grpc-status-details-bin", details.SerializeToString()),))
+    context.abort(code, "host-1 is lost")
 
 
 class FakeWorker(local_pb2_grpc.LocalServiceServicer):
@@ -32,7 +45,8 @@ class FakeWorker(local_pb2_grpc.LocalServiceServicer):
     def __init__(self, folder):
         self.path = folder / "buffer"
         self.path.write_bytes(bytes(128))
-        self.retires = self.retired = self.hangs = False
+        self.retires = self.retired = self.hangs = self.refuses_loans = False
+        self.refusals = iter([])  # of GetShards: codes and reasons
 
     def Allocate(self, request, context):
         if self.hangs:
@@ -46,6 +60,8 @@ class FakeWorker(local_pb2_grpc.LocalServiceServicer):
 
     def GetShards(self, request, context):
         """A generation may be retired between the answer and the mapping."""
+        for code, reason in self.refusals:
+            _abort(context, code, reason)
         if self.retired:
             context.abort(grpc.StatusCode.NOT_FOUND, "retired")
         if self.retires:
@@ -55,6 +71,41 @@ class FakeWorker(local_pb2_grpc.LocalServiceServicer):
 
     def Seal(self, request, context):
         return local_pb2.SealResponse(sealed_shards=2, total_shards=2)
+
+
+    def Lend(self, request, context):
+        if self.refuses_loans:
+            context.abort(grpc.StatusCode.INVALID_ARGUMENT, "no")
+        return local_pb2.SealResponse(sealed_shards=1, total_shards=1, generation=1)
+
+
+class FakeHandles:
+    """The worker's socket of handles. `has` says whether the worker has memory of the lease open, each time that it is asked."""
+
+    def __init__(self, path):
+        self.has, self.asked = itertools.repeat(False), 0
+        self._server = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self._server.bind(path)
+        self._server.listen()
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def close(self):
+        self._server.shutdown(socket.SHUT_RDWR)
+        self._server.close()
+
+    def _accept(self):
+        with contextlib.suppress(OSError):
+            while True:
+                threading.Thread(target=self._answer, args=(self._server.accept()[0],), daemon=True).start()
+
+    def _answer(self, end):
+        with end:
+            while question := end.recv(100):
+                if question == b"lease":
+                    end.send(b"ok 0123")
+                else:
+                    self.asked += 1
+                    end.send(b"yes" if next(self.has) else b"no")
 
 
 class FakePlanner(reshard_pb2_grpc.ReshardServiceServicer, state_pb2_grpc.StateServiceServicer):
@@ -90,6 +141,10 @@ class FakePlanner(reshard_pb2_grpc.ReshardServiceServicer, state_pb2_grpc.StateS
         context.abort(grpc.StatusCode.UNAVAILABLE, "host-1 is lost")
 
 
+class Memory:
+    """What a weak reference can name."""
+
+
 class TrainerTest(unittest.TestCase):
     def start(self, last_phase=reshard_pb2.Execution.SUCCEEDED):
         folder = pathlib.Path(tempfile.mkdtemp(prefix="trainer-test-"))
@@ -100,12 +155,13 @@ class TrainerTest(unittest.TestCase):
         local_pb2_grpc.add_LocalServiceServicer_to_server(self.worker, server)
         reshard_pb2_grpc.add_ReshardServiceServicer_to_server(planner, server)
         state_pb2_grpc.add_StateServiceServicer_to_server(planner, server)
-        socket = str(folder / "worker.sock")
-        server.add_insecure_port(f"unix:{socket}")
+        socket_path = str(folder / "worker.sock")
+        server.add_insecure_port(f"unix:{socket_path}")
         port = server.add_insecure_port("127.0.0.1:0")
         server.start()
-        trainer = Trainer(f"127.0.0.1:{port}", socket)
-        self.planner = planner
+        trainer = Trainer(f"127.0.0.1:{port}", socket_path)
+        self.planner, self.handles = planner, FakeHandles(socket_path + ".handles")
+        self.addCleanup(self.handles.close)
         self.addCleanup(trainer.close)
         return trainer
 
@@ -174,6 +230,57 @@ class TrainerTest(unittest.TestCase):
             self.start(reshard_pb2.Execution.FAILED).wait_execution("jobs/a/executions/1", 10)
         self.assertEqual(str(failure.exception), "jobs/a/executions/1 ended in FAILED: "
                          "UNAVAILABLE (WORKER_LOST): host-1 is lost [host=host-1]")
+
+    def _lend(self, trainer):
+        """Lends memory that a handle names. Returns a weak reference to the memory."""
+        memory = types.SimpleNamespace(kind="sim", device_uuid="sim:0", bytes=64, ipc=lending.Allocation(bytes(64), 64))
+        memory.cell = Memory()
+        try:
+            trainer.lend(STATE, [memory], [])
+        finally:
+            cell = weakref.ref(memory.cell)
+        return cell
+
+    def test_close_waits_until_the_worker_has_let_go_of_what_was_lent(self):
+        trainer = self.start()
+        memory = self._lend(trainer)
+        held = []
+        self.handles.has = (held.append(memory() is not None) or answer for answer in (True, True, False))
+        trainer.close()
+        self.assertEqual(held, [True, True, True], "asked until it was no, with the memory kept")
+        self.assertIsNone(memory())
+
+    def test_a_loan_that_fails_is_waited_for(self):
+        trainer = self.start()
+        self.worker.refuses_loans, self.handles.has = True, iter([True, False])
+        with self.assertRaises(grpc.RpcError) as refusal:
+            self._lend(trainer)
+        self.assertEqual(refusal.exception.code(), grpc.StatusCode.INVALID_ARGUMENT)
+        self.assertEqual(self.handles.asked, 2)
+
+    @mock.patch("remesh.trainer._LET_GO_SECONDS", 0.0)
+    def test_what_the_worker_does_not_let_go_of_is_kept(self):
+        trainer = self.start()
+        memory = self._lend(trainer)
+        self.handles.has = itertools.repeat(True)
+        with self.assertWarnsRegex(RuntimeWarning, "still has memory"):
+            trainer.close()
+        self.assertIsNotNone(memory())
+
+    def test_waiting_goes_on_while_the_worker_does_not_answer(self):
+        trainer = self.start()
+        with mock.patch("remesh.device_memory.send_handle", return_value="0123"), mock.patch("remesh.trainer._PAUSE_SECONDS", 0.01):
+            trainer.lend(STATE, [types.SimpleNamespace(kind="cuda", device_uuid="GPU-0", bytes=64, descriptor=-1)], [])
+            self.worker.refusals = iter([(grpc.StatusCode.UNAVAILABLE, "WORKER_STOPS"), (grpc.StatusCode.DEADLINE_EXCEEDED, ""),
+                                         (grpc.StatusCode.FAILED_PRECONDITION, "SHARDS_LENT"), (grpc.StatusCode.INTERNAL, "BROKEN"),
+                                         (grpc.StatusCode.PERMISSION_DENIED, "SOCKET_CALLER_REFUSED"),
+                                         (grpc.StatusCode.UNAVAILABLE, "WORKER_STOPS"), (grpc.StatusCode.NOT_FOUND, "GENERATION_RETIRED")])
+            for unknown in (grpc.StatusCode.INTERNAL, grpc.StatusCode.PERMISSION_DENIED):
+                with self.assertRaises(grpc.RpcError) as failure:
+                    trainer.wait_returned(STATE, 20)
+                self.assertEqual(failure.exception.code(), unknown)
+            trainer.wait_returned(STATE, 20)
+        self.assertEqual(list(self.worker.refusals), [], "asked until it was retired")
 
     def test_a_server_is_host_and_port(self):
         for wrong in ("http://127.0.0.1:7070", "127.0.0.1", "localhost:", ""):
