@@ -234,7 +234,7 @@ class AllocationTest(LendSteps):
             lender.kill()
         # A child that it forked lives on, and has nothing of it.
         self.wait_until("the state waits", lambda: self._state(name).phase == state_pb2.State.BUILDING)
-        self.assertFalse(self._maps("host-1"))
+        self.wait_until("the worker has closed it", lambda: not self._maps("host-1"))
         with self.assertRaises(grpc.RpcError) as refusal:
             self.controller.start_reshard(name, 1, targets(ARRAYS, COLUMNS))
         self.assertEqual(errors.error_info(refusal.exception).reason, "STATE_NOT_READY")
@@ -256,7 +256,7 @@ class AllocationTest(LendSteps):
             self.controller.wait_execution(execution, 60)
         self.assertEqual(errors.info_of(failure.exception.execution.error).reason, "SOURCE_LOST", failure.exception)
         self.wait_until("the state waits", lambda: self._state(name).phase == state_pb2.State.BUILDING)
-        self.assertFalse(self._maps("host-1"))
+        self.wait_until("the worker has closed it", lambda: not self._maps("host-1"))
         self._lend(name, "host-1", large_allocation, LARGE)
         self.controller.wait_ready(name, 20)
         self.move(name, 1, targets(LARGE, COLUMNS))

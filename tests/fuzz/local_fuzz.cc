@@ -117,10 +117,10 @@ class LocalWorld {
     if (!status.ok()) CheckRefusal(status);
   }
 
+  Strand strand_, files_;
   BufferFolder folder_;
   worker::HandleTable handles_;
   std::unique_ptr<worker::BufferStore> store_ = folder_.Open(&handles_);
-  Strand strand_, files_;
   worker::FilesQueue queue_{&strand_, &files_};
   worker::StateBuffers buffers_{
       "a",

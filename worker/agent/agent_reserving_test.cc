@@ -60,6 +60,43 @@ TEST_F(AgentReservingTest, AnAbortDoesNotWaitBehindAnAllocate) {
   allocating.join();
 }
 
+TEST_F(AgentReservingTest, AnAbortDoesNotWaitBehindALoan) {
+  ReadyToMove();
+  Prepared();
+  constexpr char kOther[] = "jobs/a/states/other";
+  Command(0, [&](v1::AttachResponse& c) {
+    v1::Assignment other = Rows(0);
+    other.set_state(kOther);
+    *c.mutable_assign_state()->mutable_assignment() = other;
+  });
+  HoldFiles();
+  v1::LendRequest request = LendRows(hosts_[0]->handles, "");
+  request.set_state(kOther);
+  std::thread lending([&] { EXPECT_TRUE(hosts_[0]->Lend(request).ok()); });
+  while (hosts_[0]->OnStrand([](Agent& agent) { return agent.calls().waiting(); }) == 0)
+    std::this_thread::yield();
+  Abort();
+  EXPECT_EQ(Manifests(0), 1) << "nothing is lent yet";
+  Go();
+  lending.join();
+  EXPECT_EQ(Manifests(0), 2);
+}
+
+TEST_F(AgentReservingTest, AStateThatIsForgottenWhileItIsLentLeavesNothing) {
+  HoldFiles();
+  const v1::LendRequest request = LendRows(hosts_[0]->handles, "");
+  std::thread lending([&] {
+    EXPECT_EQ(GetErrorInfo(hosts_[0]->Lend(request).status()).reason, "STATE_NOT_FOUND");
+  });
+  while (hosts_[0]->OnStrand([](Agent& agent) { return agent.calls().waiting(); }) == 0)
+    std::this_thread::yield();
+  Command(0, [&](v1::AttachResponse& c) { c.mutable_forget_state()->set_state(kState); });
+  ASSERT_TRUE(hosts_[0]->WaitFor(v1::AttachRequest::kForgotten));
+  lending.join();
+  Go();
+  EXPECT_EQ(Manifests(0), 0);
+}
+
 TEST_F(AgentReservingTest, AnAttemptCutOffWhileItReservesIsNamedAndLeavesNoMove) {
   ReadyToMove();
   HoldFiles();

@@ -57,27 +57,10 @@ TEST_F(AgentTest, AnAbortedAttemptLeavesTheSourceAndTheNextOneSucceeds) {
   EXPECT_TRUE(hosts_[1]->Right(*hosts_[1]->GetShards(2)));
 }
 
-// A host's rows in memory of a trainer.
-v1::LendRequest LendRows(HandleTable& handles, const std::string& lease) {
-  constexpr int64_t kBytes = 4096;
-  Fd memory(memfd_create("trainer", MFD_CLOEXEC | MFD_ALLOW_SEALING));
-  EXPECT_EQ(ftruncate(memory.get(), kBytes), 0);
-  EXPECT_EQ(fcntl(memory.get(), F_ADD_SEALS, F_SEAL_SHRINK), 0);
-  v1::LendRequest request;
-  request.set_state(kState);
-  request.set_lease(lease);
-  request.add_memories()->set_token(handles.Bring(std::move(memory), getuid(), absl::Now()));
-  request.mutable_memories(0)->set_bytes(kBytes);
-  request.mutable_memories(0)->set_kind("host");
-  request.add_shards()->set_array("w");
-  return request;
-}
-
 TEST_F(AgentTest, ASourceWhoseLenderIsGoneIsGivenUpWhenTheAttemptIsOver) {
   HandleTable& handles = hosts_[0]->handles;
   const std::string lease = *handles.leases().Begin(getuid());
-  const auto lend = [&](Agent& agent) { return agent.buffers().Lend(LendRows(handles, lease), getuid()); };
-  const absl::Status lent = hosts_[0]->OnStrand(lend).status();
+  const absl::Status lent = hosts_[0]->Lend(LendRows(handles, lease)).status();
   ASSERT_TRUE(lent.ok()) << lent;
   v1::AllocateRequest request;
   request.set_state(kState);

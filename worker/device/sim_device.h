@@ -2,6 +2,7 @@
 #pragma once
 
 #include <deque>
+#include <functional>
 #include <random>
 #include <string>
 #include <thread>
@@ -20,6 +21,8 @@ struct SimOptions {
   int64_t memory_bytes = int64_t{1} << 30;
   uint32_t seed = 1;
   bool delays = true;
+  // Called on each ImportIpc(), for a test in which opening an allocation takes long.
+  std::function<void()> opening = [] {};
 };
 
 // A simulated GPU, for tests of all code around a GPU on any machine. Dereferencing one of its
@@ -45,6 +48,7 @@ class SimDevice final : public Device {
   }
   absl::StatusOr<std::shared_ptr<std::byte>> ImportIpc(std::string_view handle,
                                                        int64_t bytes) override {
+    options_.opening();
     return memory_.ImportIpc(handle, bytes);
   }
   absl::StatusOr<std::shared_ptr<std::byte>> Register(std::span<std::byte> host) override {

@@ -9,7 +9,6 @@
 #include "base/error.h"
 #include "base/status_macros.h"
 #include "google/protobuf/util/message_differencer.h"
-#include "worker/keeper/packets.h"
 
 namespace remesh::worker {
 namespace {
@@ -134,6 +133,11 @@ absl::Status CheckMemories(const v1::LendRequest& request, const std::vector<int
   return absl::OkStatus();
 }
 
+absl::Status NoSuchLease(const v1::LendRequest& request) {
+  return InvalidField("lease", request.lease(),
+                      "must be one that the socket of handles gave, by a connection that stands");
+}
+
 // Whoever learns the name of another user's lease must not lend by it.
 absl::Status CheckUser(const Lease& lease, uid_t lender) {
   if (lease.user() == lender && lender != kUnknownUser) return absl::OkStatus();
@@ -150,53 +154,81 @@ absl::StatusOr<std::shared_ptr<const Lease>> LeaseOf(const v1::LendRequest& requ
   if (request.lease().empty()) return nullptr;
   auto lease =
       store.handles() == nullptr ? nullptr : store.handles()->leases().Find(request.lease());
-  if (lease != nullptr) {
-    RETURN_IF_ERROR(CheckUser(*lease, lender));
-    return lease;
+  if (lease == nullptr) return NoSuchLease(request);
+  RETURN_IF_ERROR(CheckUser(*lease, lender));
+  return lease;
+}
+
+// The handle of each memory that has a token; null for the others.
+absl::StatusOr<std::vector<std::shared_ptr<const Fd>>> TakeHandles(const v1::LendRequest& request,
+                                                                   BufferStore& store) {
+  std::vector<std::shared_ptr<const Fd>> handles(request.memories_size());
+  for (int i = 0; i < request.memories_size(); ++i) {
+    const v1::LentMemory& memory = request.memories(i);
+    if (memory.has_ipc()) continue;
+    if (store.handles() != nullptr) handles[i] = store.handles()->Take(memory.token(), absl::Now());
+    if (handles[i] == nullptr)
+      return InvalidField(Path("memories", i, "token"), memory.token(),
+                          "must be one that the socket of handles gave within a minute");
   }
-  return InvalidField("lease", request.lease(),
-                      "must be one that the socket of handles gave, by a connection that stands");
+  return handles;
 }
 
-absl::StatusOr<LentMemory> MapByToken(const v1::LentMemory& memory, const LentKind& kind,
-                                      BufferStore& store) {
-  Fd handle =
-      store.handles() == nullptr ? Fd() : store.handles()->Take(memory.token(), absl::Now());
-  if (!handle)
-    return InvalidField("token", memory.token(),
-                        "must be one that the socket of handles gave within a minute");
-  auto mapped = MapLentMemory(kind, handle.get(), memory.bytes(), store.segments());
-  store.handles()->Close(std::move(handle));
-  return mapped;
-}
-
-absl::StatusOr<LentMemory> MapMemory(const v1::LentMemory& memory, uid_t lender, int local_device,
-                                     BufferStore& store) {
-  const LentKind kind{memory.kind(), memory.device_uuid(), local_device};
-  if (!memory.has_ipc()) return MapByToken(memory, kind, store);
+absl::StatusOr<LentMemory> OpenMemory(const Loan& loan, int index, DeviceSegments* segments) {
+  const v1::LentMemory& memory = loan.request.memories(index);
+  const LentKind kind{memory.kind(), memory.device_uuid(), loan.device_of[index]};
+  if (!memory.has_ipc())
+    return MapLentMemory(kind, loan.handles[index]->get(), memory.bytes(), segments);
   const v1::IpcAllocation& said = memory.ipc();
-  return OpenLentMemory(kind, {lender, said.handle(), said.bytes(), said.offset()},
-                        store.segments());
+  return OpenLentMemory(kind, {loan.lender, said.handle(), said.bytes(), said.offset()}, segments);
+}
+
+absl::Status GivenUp() { return absl::CancelledError("the loan was given up"); }
+
+absl::Status OpenAll(Loan& loan, DeviceSegments* segments, const std::atomic<bool>& cancelled) {
+  for (int i = 0; i < loan.request.memories_size(); ++i) {
+    if (cancelled) return GivenUp();
+    auto memory = OpenMemory(loan, i, segments);
+    if (!memory.ok()) return AtField(absl::StrCat("memories[", i, "]"), memory.status());
+    loan.lent.missing_bytes += memory->missing_bytes;
+    loan.lent.mapped->files.push_back(std::move(memory->host));
+    loan.lent.mapped->on_device.push_back(std::move(memory->device));
+  }
+  return cancelled ? GivenUp() : absl::OkStatus();
 }
 
 }  // namespace
 
-absl::StatusOr<LentShards> MapLentShards(const v1::LendRequest& request, uid_t lender,
-                                         const v1::Assignment& assignment,
-                                         const ShardPlaces& places, BufferStore& store) {
+absl::Status CheckLease(const Loan& loan) {
+  if (loan.lease == nullptr || !loan.lease->ended()) return absl::OkStatus();
+  return NoSuchLease(loan.request);
+}
+
+absl::StatusOr<Loan> CheckLoan(const v1::LendRequest& request, uid_t lender,
+                               const v1::Assignment& assignment, const ShardPlaces& places,
+                               BufferStore& store) {
   if (request.memories_size() > kMemoriesMax)
     return InvalidField("memories", absl::StrCat(request.memories_size()),
                         absl::StrCat("must be at most ", kMemoriesMax));
   ASSIGN_OR_RETURN(Arrangement made, Arrange(request, assignment, places));
   RETURN_IF_ERROR(CheckMemories(request, made.device_of));
-  LentShards lent{.lease = nullptr, .memories = {}, .places = std::move(made.places)};
-  ASSIGN_OR_RETURN(lent.lease, LeaseOf(request, lender, store));
-  for (int i = 0; i < request.memories_size(); ++i) {
-    auto mapped = MapMemory(request.memories(i), lender, made.device_of[i], store);
-    if (!mapped.ok()) return AtField(absl::StrCat("memories[", i, "]"), mapped.status());
-    lent.memories.push_back(*std::move(mapped));
-  }
-  return lent;
+  Loan loan{.request = request, .lender = lender, .device_of = std::move(made.device_of)};
+  loan.lent.places = std::move(made.places);
+  ASSIGN_OR_RETURN(loan.lease, LeaseOf(request, lender, store));
+  ASSIGN_OR_RETURN(loan.handles, TakeHandles(request, store));
+  return loan;
+}
+
+absl::Status OpenLoan(Loan& loan, DeviceSegments* segments, const std::atomic<bool>& cancelled) {
+  MappedShards& mapped = *loan.lent.mapped;
+  mapped.lease = loan.lease;
+  const absl::Status opened = OpenAll(loan, segments, cancelled);
+  loan.handles.clear();
+  if (opened.ok()) return opened;
+  mapped.files.clear();
+  mapped.on_device.clear();
+  mapped.lease = nullptr;
+  return opened;
 }
 
 }  // namespace remesh::worker

@@ -8,12 +8,18 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <atomic>
+#include <chrono>
 #include <filesystem>
+#include <functional>
+#include <future>
 #include <memory>
 #include <optional>
 #include <string>
+#include <thread>
 
 #include "absl/strings/str_cat.h"
+#include "absl/synchronization/notification.h"
 #include "base/error.h"
 #include "service/error_info.h"
 #include "worker/device/sim_device.h"
@@ -28,6 +34,7 @@ namespace {
 constexpr char kLoanState[] = "jobs/a/states/loan";
 constexpr int64_t kLoanBytes = 4096;
 constexpr uid_t kAnotherUser = 4321;
+constexpr std::chrono::seconds kPatience(20);  // a call that gets no answer fails
 
 // A connection to the socket of handles whose user, to the worker, is `uid`. REQUIRES: root.
 Fd ConnectAs(uid_t uid, const std::string& path) {
@@ -68,6 +75,7 @@ class LendingCallsTest : public ::testing::Test {
     strand_.Post([this] { buffers_->Assign(OneShard()); });
   }
   ~LendingCallsTest() override {
+    if (!go_.HasBeenNotified()) go_.Notify();
     handle_server_ = nullptr;
     server_->Shutdown(std::chrono::seconds(1));
     files_.Stop();
@@ -103,7 +111,48 @@ class LendingCallsTest : public ::testing::Test {
     request.add_shards()->set_array("w");
     return request;
   }
+  void WaitIfSlow() {
+    if (!slow_.exchange(false)) return;
+    begun_.Notify();
+    go_.WaitForNotification();
+  }
+  // Lends on another thread, and returns when the worker opens the memory, which lasts until go_.
+  std::thread LendSlowly(v1::LendRequest request, std::function<void(absl::Status)> answer) {
+    slow_ = true;
+    std::thread lending([=, this] { answer(Lend(request)); });
+    begun_.WaitForNotification();
+    return lending;
+  }
+  template <typename F>
+  auto On(Strand& strand, F f) {
+    std::promise<decltype(f())> result;
+    strand.Post([&] { result.set_value(f()); });
+    return result.get_future().get();
+  }
+  void UntilCallsWait(int calls) {
+    while (On(strand_, [this] { return calls_->waiting(); }) < calls) std::this_thread::yield();
+  }
+  // Whether the worker has the lender's allocation open. A user who says another length is refused
+  // only then.
+  bool IsOpen() {
+    const auto open = [this] { return segments_.ImportIpc(0, getuid(), lender_.handle(), 1).ok(); };
+    return !On(files_, open);
+  }
+  static std::string Reason(const absl::Status& status) { return GetErrorInfo(status).reason; }
+  absl::Status Unseal() {
+    v1::UnsealRequest request;
+    request.set_state(kLoanState);
+    grpc::ClientContext context;
+    context.set_deadline(std::chrono::system_clock::now() + kPatience);
+    v1::SealResponse response;
+    return service::StatusFromGrpc(stub_->Unseal(&context, request, &response));
+  }
   std::string HandlesPath() const { return directory_ + "/s" + kHandlesSuffix; }
+  Fd Connect() const {
+    auto connection = ConnectForPackets(HandlesPath());
+    EXPECT_TRUE(connection.ok()) << connection.status();
+    return connection.ok() ? *std::move(connection) : Fd();
+  }
   // The lease that stands as long as the connection does.
   static std::string Lease(const Fd& connection) {
     EXPECT_TRUE(SendPacket(connection.get(), "lease", -1).ok());
@@ -111,8 +160,9 @@ class LendingCallsTest : public ::testing::Test {
     EXPECT_TRUE(answer.ok()) << answer.status();
     return answer.ok() ? answer->bytes.substr(3) : "";
   }
-  absl::Status Lend(const v1::LendRequest& request) {
-    grpc::ClientContext context;
+  absl::Status Lend(const v1::LendRequest& request, grpc::ClientContext* given = nullptr) {
+    grpc::ClientContext own, &context = given == nullptr ? own : *given;
+    context.set_deadline(std::chrono::system_clock::now() + kPatience);
     v1::SealResponse response;
     return service::StatusFromGrpc(stub_->Lend(&context, request, &response));
   }
@@ -121,7 +171,9 @@ class LendingCallsTest : public ::testing::Test {
   Strand strand_, files_;
   FilesQueue queue_{&strand_, &files_};
   HandleTable handles_;
-  SimDevice device_{{}, [] {}};
+  std::atomic<bool> slow_ = false;  // opening an allocation waits for go_
+  absl::Notification begun_, go_;
+  SimDevice device_{{.opening = [this] { WaitIfSlow(); }}, [] {}};
   DeviceSegments segments_{LocalDevices({&device_}), nullptr, &handles_};
   SimLender lender_{"sim:0", std::string(kLoanBytes, 'a')};
   std::unique_ptr<BufferStore> store_;
@@ -142,9 +194,114 @@ TEST_F(LendingCallsTest, NobodyLendsByAnotherUsersLease) {
   EXPECT_EQ(GetErrorInfo(refused).reason, "LEASE_OF_ANOTHER_USER");
   EXPECT_EQ(GetErrorInfo(refused).metadata["uid"], "0");
   EXPECT_EQ(GetErrorInfo(refused).metadata["lease_uid"], absl::StrCat(kAnotherUser));
-  const Fd own = ConnectAs(0, HandlesPath());
+  const Fd own = Connect();
   const absl::Status lent = Lend(Request(lender_.handle(), Lease(own)));
   EXPECT_TRUE(lent.ok()) << lent;
+}
+
+// Opening an allocation takes milliseconds, and a trainer may lend thousands. The worker answered
+// nobody meanwhile, not even the planner's Abort.
+TEST_F(LendingCallsTest, NobodyWaitsWhileMemoryIsOpened) {
+  const Fd own = Connect();
+  const std::string lease = Lease(own);
+  std::thread lending = LendSlowly(Request(lender_.handle(), lease), [](const absl::Status& lent) {
+    EXPECT_TRUE(lent.ok()) << lent;
+  });
+  EXPECT_EQ(Reason(Unseal()), "NOT_ALLOCATED");
+  EXPECT_EQ(handles_.leases().Held(lease), true);
+  go_.Notify();
+  lending.join();
+  EXPECT_TRUE(IsOpen());
+  EXPECT_TRUE(Unseal().ok());
+}
+
+TEST_F(LendingCallsTest, NobodyWaitsWhileMemoryIsClosed) {
+  const Fd own = Connect();
+  const std::string lease = Lease(own);
+  ASSERT_TRUE(Lend(Request(lender_.handle(), lease)).ok());
+  files_.Post([this] { go_.WaitForNotification(); });
+  EXPECT_TRUE(Unseal().ok());
+  EXPECT_EQ(Reason(Unseal()), "NOT_ALLOCATED");
+  EXPECT_EQ(handles_.leases().Held(lease), true) << "it is not closed yet";
+  go_.Notify();
+  EXPECT_FALSE(IsOpen());
+  EXPECT_EQ(handles_.leases().Held(lease), false);
+}
+
+TEST_F(LendingCallsTest, ALeaseThatEndsWhileItsMemoryIsOpenedLeavesNothingOpen) {
+  Fd own = Connect();
+  const std::string lease = Lease(own);
+  std::thread lending =
+      LendSlowly(Request(lender_.handle(), lease), [](const absl::Status& refused) {
+        EXPECT_EQ(GetErrorInfo(refused).metadata["field"], "lease") << refused;
+      });
+  own.Reset();
+  while (handles_.leases().Find(lease) != nullptr) std::this_thread::yield();
+  go_.Notify();
+  lending.join();
+  EXPECT_FALSE(IsOpen());
+  EXPECT_TRUE(On(strand_, [this] { return store_->List().empty(); }));
+}
+
+TEST_F(LendingCallsTest, AStateForgottenWhileMemoryIsOpenedLeavesNothingOpen) {
+  const Fd own = Connect();
+  std::thread lending = LendSlowly(Request(lender_.handle(), Lease(own)), [](const auto& refused) {
+    EXPECT_EQ(Reason(refused), "STATE_NOT_FOUND") << refused;
+  });
+  const auto forget = [this] { return buffers_->Forget(kLoanState, "uid"); };
+  EXPECT_FALSE(On(strand_, forget));
+  go_.Notify();
+  lending.join();
+  EXPECT_FALSE(IsOpen());
+  EXPECT_TRUE(On(strand_, forget));
+}
+
+// A trainer whose call has ended must not find later that its memory was lent all the same.
+TEST_F(LendingCallsTest, ACallThatIsCancelledLendsNothing) {
+  const Fd own = Connect();
+  const std::string lease = Lease(own);
+  slow_ = true;
+  grpc::ClientContext context;
+  std::thread lending(
+      [&] { EXPECT_TRUE(absl::IsCancelled(Lend(Request(lender_.handle(), lease), &context))); });
+  begun_.WaitForNotification();
+  context.TryCancel();
+  lending.join();
+  while (On(strand_, [this] { return calls_->waiting(); }) > 0) std::this_thread::yield();
+  go_.Notify();
+  EXPECT_FALSE(IsOpen());
+  EXPECT_TRUE(On(strand_, [this] { return store_->List().empty(); }));
+  EXPECT_TRUE(Lend(Request(lender_.handle(), lease)).ok());
+}
+
+TEST_F(LendingCallsTest, ASecondLoanWaitsForTheFirst) {
+  const Fd own = Connect();
+  const v1::LendRequest request = Request(lender_.handle(), Lease(own));
+  std::thread lending =
+      LendSlowly(request, [](const absl::Status& lent) { EXPECT_TRUE(lent.ok()) << lent; });
+  std::thread second([&] { EXPECT_EQ(Reason(Lend(request)), "ALREADY_ALLOCATED"); });
+  UntilCallsWait(2);
+  go_.Notify();
+  lending.join();
+  second.join();
+}
+
+TEST_F(LendingCallsTest, ALoanThatFailsFailsNoOtherCall) {
+  const Fd own = Connect();
+  std::thread lending = LendSlowly(
+      Request(std::string(kIpcHandleBytes, 'x'), Lease(own)),
+      [](const absl::Status& refused) { EXPECT_TRUE(absl::IsInvalidArgument(refused)); });
+  std::thread allocating([this] {
+    v1::AllocateRequest request;
+    request.set_state(kLoanState);
+    grpc::ClientContext context;
+    v1::ShardsResponse response;
+    EXPECT_TRUE(stub_->Allocate(&context, request, &response).ok());
+  });
+  UntilCallsWait(2);
+  go_.Notify();
+  lending.join();
+  allocating.join();
 }
 
 }  // namespace

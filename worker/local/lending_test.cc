@@ -116,18 +116,34 @@ class LendingTest : public ::testing::Test {
     }
     return request;
   }
+  // Waits until everything on the strands has run.
+  void Settle() {
+    for (Strand* const strand : {&files_, &strand_, &files_}) {
+      absl::Notification done;
+      strand->Post([&] { done.Notify(); });
+      done.WaitForNotification();
+    }
+  }
   absl::StatusOr<v1::SealResponse> Lend(const v1::LendRequest& request, uid_t lender = getuid()) {
-    return buffers_->Lend(request, lender);
+    absl::StatusOr<v1::SealResponse> now, later;
+    strand_.Post([&] {
+      now = buffers_->Lend(request, lender, [&](auto lent) { later = std::move(lent); });
+    });
+    absl::Notification asked;
+    strand_.Post([&] { asked.Notify(); });
+    asked.WaitForNotification();
+    Settle();
+    return GetErrorInfo(now.status()).reason == "BEING_LENT" ? later : now;
   }
   absl::Status Refusal(const v1::LendRequest& request) { return Lend(request).status(); }
 
   std::string directory_, cgroup_;
   HandleTable handles_;
+  Strand strand_, files_;
+  FilesQueue queue_{&strand_, &files_};
   std::unique_ptr<BufferStore> store_;
   bool moving_ = false;
   std::vector<v1::StateManifest> changes_;
-  Strand strand_, files_;
-  FilesQueue queue_{&strand_, &files_};
   std::unique_ptr<StateBuffers> buffers_;
 };
 
@@ -309,6 +325,7 @@ class IpcLendingTest : public LendingTest {
   ~IpcLendingTest() override {
     buffers_ = nullptr;
     store_ = nullptr;
+    Settle();
   }
 
   static std::string Content() {
@@ -375,6 +392,7 @@ TEST_F(IpcLendingTest, WhatIsGivenBackIsClosedWhenTheLastReaderIsGone) {
   EXPECT_EQ(handles_.leases().Held(lease_), true);
   const std::weak_ptr<std::byte> memory = reader->on_device[0];
   reader = nullptr;
+  Settle();
   EXPECT_TRUE(memory.expired());
   EXPECT_EQ(handles_.leases().Held(lease_), false);
   EXPECT_TRUE(Lend(InTwoParts()).ok());

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/status_macros.h"
 
 namespace remesh::worker {
 namespace {
@@ -36,29 +37,44 @@ void LocalCalls::GetShards(CallId id, const v1::GetShardsRequest& request,
 void LocalCalls::Lend(CallId id, const v1::LendRequest& request, uid_t lender,
                       Done<v1::SealResponse> done) {
   auto response = std::make_shared<v1::SealResponse>();
+  const auto keep = [response](absl::StatusOr<v1::SealResponse> lent) {
+    if (lent.ok()) *response = *std::move(lent);
+    return lent.status();
+  };
   Wait(
       id, request.wait(),
-      [this, request, lender, response]() -> absl::StatusOr<v1::ShardsResponse> {
-        auto lent = buffers_->Lend(request, lender);
-        if (!lent.ok()) return lent.status();
-        *response = *std::move(lent);
+      [this, id, request, lender, keep]() -> absl::StatusOr<v1::ShardsResponse> {
+        const auto later = [this, id, keep](absl::StatusOr<v1::SealResponse> lent) {
+          Lent(id, keep(std::move(lent)));
+        };
+        RETURN_IF_ERROR(keep(buffers_->Lend(request, lender, later)));
         return v1::ShardsResponse();
       },
-      [this, response, done = std::move(done)](absl::StatusOr<v1::ShardsResponse> result) mutable {
+      [response, done = std::move(done)](absl::StatusOr<v1::ShardsResponse> result) mutable {
         if (!result.ok()) return done(result.status());
         done(std::move(*response));
-        Retry();  // other calls may wait for shards that are readable now
       });
+}
+
+// The call may have ended while its memory was opened.
+void LocalCalls::Lent(CallId id, const absl::Status& status) {
+  const auto it = waiting_.find(id);
+  if (it == waiting_.end() || MustWait(it->second, status)) return;
+  if (!status.ok()) return End(id, status);
+  End(id, v1::ShardsResponse());
 }
 
 bool LocalCalls::MustWait(Waiting& waiting, const absl::Status& status) {
   waiting.wanted.clear();
   waiting.reserving.clear();
+  waiting.lending.clear();
   if (status.ok()) return false;
   const ErrorInfo why = GetErrorInfo(status);
   if (why.reason == "BEING_RESERVED") waiting.reserving = why.metadata.at("state");
   if (why.reason == "STATE_NOT_FOUND") waiting.wanted = why.metadata.at("state");
-  return !waiting.reserving.empty() || (waiting.patient && MayCome(why));
+  if (why.reason == "BEING_LENT") waiting.lending = why.metadata.at("state");
+  return !waiting.reserving.empty() || !waiting.lending.empty() ||
+         (waiting.patient && MayCome(why));
 }
 
 void LocalCalls::Wait(CallId id, bool wait,
@@ -77,7 +93,7 @@ void LocalCalls::Retry() {
   for (const auto& [id, waiting] : waiting_) ids.push_back(id);
   for (const CallId id : ids) {
     const auto it = waiting_.find(id);
-    if (it == waiting_.end()) continue;
+    if (it == waiting_.end() || !it->second.lending.empty()) continue;
     const std::string wanted = it->second.wanted;
     auto result = it->second.call();
     if (MustWait(it->second, result.status())) {
@@ -107,15 +123,17 @@ void LocalCalls::SayWanted() {
   for (const std::string& state : states) wanted_(state);
 }
 
-void LocalCalls::End(CallId id, const absl::Status& status) {
+void LocalCalls::End(CallId id, absl::StatusOr<v1::ShardsResponse> result) {
   const auto it = waiting_.find(id);
   if (it == waiting_.end()) return;
   Waiting waiting = std::move(it->second);
   waiting_.erase(it);
-  waiting.done(status);
+  waiting.done(std::move(result));
 }
 
 void LocalCalls::Cancel(CallId id) {
+  const auto it = waiting_.find(id);
+  if (it != waiting_.end()) buffers_->StopLending(it->second.lending);
   End(id, MakeError(absl::StatusCode::kCancelled, "the call was cancelled while it waited",
                     {"CANCELLED", {}}));
 }

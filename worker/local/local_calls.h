@@ -43,7 +43,8 @@ class LocalCalls {
   void Reserved(const std::string& state, const absl::Status& status);
   // Calls `wanted` again for each state that a call waits for.
   void SayWanted();
-  // Ends a waiting call with CANCELLED. Does nothing if the call does not wait.
+  // Ends a waiting call with CANCELLED, and gives up what it lends. Does nothing if the call does not
+  // wait.
   void Cancel(CallId id);
   // Ends every waiting call with UNAVAILABLE.
   void Close();
@@ -51,7 +52,8 @@ class LocalCalls {
  private:
   void Wait(CallId id, bool wait, absl::AnyInvocable<absl::StatusOr<v1::ShardsResponse>()> call,
             Done<v1::ShardsResponse> done);
-  void End(CallId id, const absl::Status& status);
+  void End(CallId id, absl::StatusOr<v1::ShardsResponse> result);
+  void Lent(CallId id, const absl::Status& status);
 
   struct Waiting {
     absl::AnyInvocable<absl::StatusOr<v1::ShardsResponse>()> call;
@@ -59,6 +61,7 @@ class LocalCalls {
     bool patient = false;   // waits on every MayCome() error, not for memory alone
     std::string wanted;     // the state, if the call waits for it to be created
     std::string reserving;  // the state, if the call waits for its memory
+    std::string lending;    // the state, if the call's own memory is being opened
   };
 
   // Whether the call must wait, given its result. Records in `waiting` what it waits for.

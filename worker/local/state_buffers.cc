@@ -93,6 +93,9 @@ void StateBuffers::GiveLost() {
   for (const Generation* held : store_->List()) {
     if (held->lost() && !hooks_.moving(held->state())) Give(held);
   }
+  for (auto& [state, reserving] : reserving_) {
+    if (reserving.lease != nullptr && reserving.lease->ended()) reserving.job->Cancel();
+  }
 }
 
 void StateBuffers::Close() {
@@ -267,8 +270,15 @@ absl::StatusOr<v1::SealResponse> StateBuffers::Seal(const v1::SealRequest& reque
   return SetSealed(held, shards, true);
 }
 
-absl::StatusOr<v1::SealResponse> StateBuffers::Lend(const v1::LendRequest& request, uid_t lender) {
-  const std::string& state = request.state();
+// A loan whose memory is being opened.
+struct StateBuffers::Opening {
+  v1::Assignment assignment;
+  Loan loan;
+  absl::Status opened = absl::CancelledError("the loan was given up");
+  LendDone done;
+};
+
+absl::Status StateBuffers::CheckMayLend(const std::string& state) const {
   RETURN_IF_ERROR(CheckStateName(state));
   RETURN_IF_ERROR(CheckNoneStale(state));
   const auto it = assigned_.find(state);
@@ -276,22 +286,78 @@ absl::StatusOr<v1::SealResponse> StateBuffers::Lend(const v1::LendRequest& reque
     return StateError(absl::StatusCode::kNotFound, "STATE_NOT_FOUND", state,
                       "is not known on this host");
   }
-  if (it->second.committed() || Newest(state) != nullptr || reserving_.contains(state)) {
-    return StateError(absl::StatusCode::kFailedPrecondition, "ALREADY_ALLOCATED", state,
-                      "has buffers already: nothing can be lent in their place");
+  const auto reserving = reserving_.find(state);
+  const bool lends = reserving != reserving_.end() && reserving->second.lends;
+  if (lends) return BeingReserved(state);
+  if (!it->second.committed() && Newest(state) == nullptr && reserving == reserving_.end())
+    return absl::OkStatus();
+  return StateError(absl::StatusCode::kFailedPrecondition, "ALREADY_ALLOCATED", state,
+                    "has buffers already: nothing can be lent in their place");
+}
+
+absl::StatusOr<v1::SealResponse> StateBuffers::Lend(const v1::LendRequest& request, uid_t lender,
+                                                    LendDone done) {
+  const std::string& state = request.state();
+  RETURN_IF_ERROR(CheckMayLend(state));
+  const v1::Assignment& assignment = assigned_.at(state);
+  if (assignment.shards().empty()) {
+    v1::SealResponse response;
+    response.set_generation(assignment.generation());
+    return response;
   }
-  const v1::Assignment assignment = it->second;
-  v1::SealResponse response;
-  response.set_generation(assignment.generation());
-  if (assignment.shards().empty()) return response;
   ASSIGN_OR_RETURN(const ShardPlaces places, PlaceShards(assignment, store_->devices()));
-  ASSIGN_OR_RETURN(LentShards lent, MapLentShards(request, lender, assignment, places, *store_));
-  RETURN_IF_ERROR(store_->Lend(assignment, std::move(lent)));
-  const Generation* held = store_->Find(state, assignment.generation());
+  ASSIGN_OR_RETURN(Loan loan, CheckLoan(request, lender, assignment, places, *store_));
+  loan.lent.mapped = files_->Own<MappedShards>();
+  Open(std::make_shared<Opening>(
+      Opening{.assignment = assignment, .loan = std::move(loan), .done = std::move(done)}));
+  return StateError(absl::StatusCode::kUnavailable, "BEING_LENT", state,
+                    "is having the memory opened that is lent");
+}
+
+void StateBuffers::Open(std::shared_ptr<Opening> opening) {
+  Reserving& reserving = reserving_[opening->assignment.state()];
+  reserving = {.state_uid = opening->assignment.state_uid(),
+               .job = nullptr,
+               .lends = true,
+               .lease = opening->loan.lease};
+  reserving.job = files_->Post(
+      [this, opening](const std::atomic<bool>& cancelled) {
+        opening->opened = OpenLoan(opening->loan, store_->segments(), cancelled);
+      },
+      [this, opening] { Opened(*opening); });
+}
+
+void StateBuffers::Opened(Opening& opening) {
+  const std::string& state = opening.assignment.state();
+  const bool given_up = reserving_.extract(state).mapped().given_up;
+  absl::StatusOr<v1::SealResponse> lent = BeingReserved(state);
+  if (!given_up) lent = FinishLending(opening);
+  opening.loan = Loan();  // what is not lent now is closed
+  opening.done(std::move(lent));
+  hooks_.reserved(state, absl::OkStatus());
+}
+
+absl::StatusOr<v1::SealResponse> StateBuffers::FinishLending(Opening& opening) {
+  RETURN_IF_ERROR(CheckLease(opening.loan));
+  RETURN_IF_ERROR(opening.opened);
+  const v1::Assignment& assignment = opening.assignment;
+  const auto it = assigned_.find(assignment.state());
+  const bool changed =
+      it == assigned_.end() || it->second.committed() || !SameBuffers(it->second, assignment);
+  if (changed) return BeingReserved(assignment.state());
+  RETURN_IF_ERROR(store_->Lend(assignment, std::move(opening.loan.lent)));
+  const Generation* held = store_->Find(assignment.state(), assignment.generation());
   hooks_.changed(held->Summary());
+  v1::SealResponse response;
+  response.set_generation(held->number());
   response.set_sealed_shards(held->sealed_shards());
   response.set_total_shards(held->manifest.sealed_size());
   return response;
+}
+
+void StateBuffers::StopLending(const std::string& state) {
+  const auto it = reserving_.find(state);
+  if (it != reserving_.end() && it->second.lends) GiveUp(state);
 }
 
 absl::StatusOr<v1::SealResponse> StateBuffers::Unseal(const v1::UnsealRequest& request) {

@@ -35,8 +35,10 @@ class StateBuffers {
     absl::AnyInvocable<void(const v1::StateManifest& manifest)>
         changed;  // called when seals or buffers changed
     absl::AnyInvocable<void(const std::string& state, const absl::Status& status)>
-        reserved;  // Allocate's memory is reserved, or why not; OK if given up: ask again
+        reserved;  // Allocate's memory is reserved, or why not; OK if given up: ask again. Also OK
+                   // when Lend's memory is open or was given up
   };
+  using LendDone = absl::AnyInvocable<void(absl::StatusOr<v1::SealResponse>)>;
 
   // `host` is for error messages. `store` and `files` must outlive this.
   StateBuffers(std::string host, BufferStore* store, FilesQueue* files, Hooks hooks);
@@ -50,10 +52,10 @@ class StateBuffers {
   // Frees everything of the state with this uid, and nothing of other states that have or had its
   // name. Returns false while memory is being reserved for the state; `reserved` is called later.
   bool Forget(const std::string& state, const std::string& state_uid);
-  // Frees the generations whose lease has ended and calls `changed`. Skips states that move: the
-  // caller must call this again when the move has ended.
+  // Frees the generations whose lease has ended and calls `changed`; gives up opening memory by such
+  // a lease. Skips states that move: the caller must call this again when the move has ended.
   void GiveLost();
-  // Cancels all reservations, because the worker stops.
+  // Cancels all reservations and loans that are not made yet, because the worker stops.
   void Close();
   // Forgets which states have no shard here: the planner is about to report them anew.
   void ForgetAbsent();
@@ -61,10 +63,15 @@ class StateBuffers {
   // The calls of LocalService, without waiting; see local.proto. NOT_FOUND (STATE_NOT_FOUND,
   // GENERATION_NOT_FOUND) and FAILED_PRECONDITION (NOT_READABLE) may become OK later; NOT_FOUND
   // (GENERATION_RETIRED) never does. UNAVAILABLE (BEING_RESERVED): the caller must ask again after
-  // `reserved` was called. `lender`: the user who calls.
+  // `reserved` was called. UNAVAILABLE (BEING_LENT), of Lend by the user `lender`: its memory is being
+  // opened, and `done` is called with the answer on a later task of the strand. That may be
+  // BEING_RESERVED, as above.
   absl::StatusOr<v1::ShardsResponse> Allocate(const v1::AllocateRequest& request);
   absl::StatusOr<v1::SealResponse> Seal(const v1::SealRequest& request);
-  absl::StatusOr<v1::SealResponse> Lend(const v1::LendRequest& request, uid_t lender);
+  absl::StatusOr<v1::SealResponse> Lend(const v1::LendRequest& request, uid_t lender,
+                                        LendDone done);
+  // Gives up the loan whose memory is being opened, if there is one.
+  void StopLending(const std::string& state);
   absl::StatusOr<v1::SealResponse> Unseal(const v1::UnsealRequest& request);
   absl::StatusOr<v1::ShardsResponse> GetShards(const v1::GetShardsRequest& request);
   absl::Status Release(const v1::ReleaseRequest& request);
@@ -84,6 +91,11 @@ class StateBuffers {
   // Frees a generation that is no longer readable, and calls `changed`.
   void Give(const Generation* held);
   absl::Status Reserve(const v1::Assignment& assignment);
+  struct Opening;
+  absl::Status CheckMayLend(const std::string& state) const;
+  void Open(std::shared_ptr<Opening> opening);
+  void Opened(Opening& opening);
+  absl::StatusOr<v1::SealResponse> FinishLending(Opening& opening);
   void Reserved(Generation generation, const absl::Status& filled);
   void GiveUp(const std::string& state);
   // An empty generation if the state has no shard on this host; nullopt for other states.
@@ -97,6 +109,8 @@ class StateBuffers {
     std::string state_uid;
     std::shared_ptr<FilesQueue::Job> job;
     bool given_up = false;
+    bool lends = false;                            // it opens memory that is lent
+    std::shared_ptr<const Lease> lease = nullptr;  // by which it is lent
   };
 
   const std::string host_;

@@ -211,6 +211,7 @@ absl::Status BufferStore::CheckAbsent(const Generation& generation) const {
 }
 
 absl::Status BufferStore::Lend(const v1::Assignment& assignment, LentShards lent) {
+  MappedShards& mapped = *lent.mapped;
   Generation generation;
   ASSIGN_OR_RETURN(generation.places, PlaceShards(assignment, options_.devices));
   *generation.manifest.mutable_assignment() = assignment;
@@ -218,31 +219,22 @@ absl::Status BufferStore::Lend(const v1::Assignment& assignment, LentShards lent
   generation.manifest.set_cluster_uid(cluster_uid_);
   generation.manifest.mutable_sealed()->Resize(assignment.shards_size(), true);
   generation.lent = true;
-  generation.lease = lent.lease;
+  generation.lease = mapped.lease;
   RETURN_IF_ERROR(CheckAbsent(generation));
-  int64_t missing = 0;
-  for (const LentMemory& memory : lent.memories) missing += memory.missing_bytes;
-  RETURN_IF_ERROR(CheckLent(missing));
-  generation.missing_bytes = missing;
-  space_->Expect(missing);
-  auto mapped = std::make_shared<MappedShards>();
-  mapped->lease = std::move(lent.lease);
-  mapped->assignment = assignment;
+  RETURN_IF_ERROR(CheckLent(lent.missing_bytes));
+  generation.missing_bytes = lent.missing_bytes;
+  space_->Expect(lent.missing_bytes);
+  mapped.assignment = assignment;
   for (size_t i = 0; i < lent.places.size(); ++i) {
     const LentShards::Place& place = lent.places[i];
-    LentMemory& memory = lent.memories[place.memory];
-    std::byte* const begin =
-        memory.device != nullptr ? memory.device.get() : memory.host.bytes().data();
+    std::byte* const device = mapped.on_device[place.memory].get();
+    std::byte* const begin = device != nullptr ? device : mapped.files[place.memory].bytes().data();
     const ShardPlaces::Shard& shard = generation.places.shards[i];
-    mapped->shards.push_back({begin + place.offset, shard.box, shard.bits_per_element});
-    mapped->file_of.push_back(place.memory);
-  }
-  for (LentMemory& memory : lent.memories) {
-    mapped->files.push_back(std::move(memory.host));
-    mapped->on_device.push_back(std::move(memory.device));
+    mapped.shards.push_back({begin + place.offset, shard.box, shard.bits_per_element});
+    mapped.file_of.push_back(place.memory);
   }
   Key key(generation.state(), generation.number());
-  mapped_[key] = std::move(mapped);
+  mapped_[key] = std::move(lent.mapped);
   generations_.emplace(std::move(key), std::move(generation));
   return absl::OkStatus();
 }

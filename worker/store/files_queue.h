@@ -10,8 +10,8 @@
 
 namespace remesh::worker {
 
-// Runs slow work on files, such as reserving memory, off the strand that decides: one job after
-// another.
+// Runs slow work on files and memory, such as reserving or opening it, off the strand that decides:
+// one job after another.
 class FilesQueue {
  public:
   using Work = absl::AnyInvocable<void(const std::atomic<bool>& cancelled)>;
@@ -37,12 +37,21 @@ class FilesQueue {
     Done done_;
   };
 
-  // Both strands must outlive the jobs.
+  // Both strands must outlive the jobs, and `files` what Own() made.
   FilesQueue(Strand* strand, Strand* files) : strand_(strand), files_(files) {}
 
   // Runs `work` on `files`, then `done` on `strand`, never before Post() returns. A job that is
   // cancelled before it begins runs `done` only.
   std::shared_ptr<Job> Post(Work work, Done done);
+
+  // Makes a T that ends on `files`, because that takes long, whoever lets go of it last. After
+  // `files` has stopped, it ends where its last owner is.
+  template <typename T>
+  std::shared_ptr<T> Own() const {
+    return std::shared_ptr<T>(new T, [files = files_](T* last) {
+      files->Post([owned = std::unique_ptr<T>(last)]() mutable { owned.reset(); });
+    });
+  }
 
  private:
   Strand* const strand_;

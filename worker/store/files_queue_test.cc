@@ -53,5 +53,25 @@ TEST(FilesQueueTest, WhatHasBegunIsToldAndDoneComesAfterIt) {
   done.WaitForNotification();
 }
 
+TEST(FilesQueueTest, WhatItOwnsEndsOnFiles) {
+  struct Ends {
+    ~Ends() { *at = std::this_thread::get_id(); }
+    std::thread::id* at = nullptr;
+  };
+  Strand strand, files;
+  FilesQueue queue(&strand, &files);
+  std::thread::id at, of_files;
+  files.Post([&] { of_files = std::this_thread::get_id(); });
+  auto owned = queue.Own<Ends>();
+  owned->at = &at;
+  auto late = queue.Own<Ends>();
+  owned = nullptr;
+  files.Stop();
+  EXPECT_EQ(at, of_files);
+  late->at = &at;
+  late = nullptr;
+  EXPECT_EQ(at, std::this_thread::get_id());
+}
+
 }  // namespace
 }  // namespace remesh::worker

@@ -39,7 +39,7 @@ std::string HandleTable::Bring(Fd handle, uid_t uid, absl::Time now) {
   brought_.push_back({token, std::move(handle), uid, now});
   if (brought_.size() <= kBroughtMax) return token;
   const auto oldest = OldestOfBusiest(brought_, uid);
-  Close(std::move(oldest->handle));
+  closer_.Close(std::move(oldest->handle));
   brought_.erase(oldest);
   return token;
 }
@@ -47,23 +47,26 @@ std::string HandleTable::Bring(Fd handle, uid_t uid, absl::Time now) {
 absl::Duration HandleTable::CloseOld(absl::Time now) {
   absl::MutexLock lock(&mutex_);
   for (Brought& one : brought_) {
-    if (now - one.since > kBroughtAge) Close(std::move(one.handle));
+    if (now - one.since > kBroughtAge) closer_.Close(std::move(one.handle));
   }
   std::erase_if(brought_, [](const Brought& one) { return !one.handle; });
   if (brought_.empty()) return absl::InfiniteDuration();
   return brought_.front().since + kBroughtAge + absl::Milliseconds(1) - now;
 }
 
-Fd HandleTable::Take(std::string_view token, absl::Time now) {
+std::shared_ptr<const Fd> HandleTable::Take(std::string_view token, absl::Time now) {
   CloseOld(now);
   absl::MutexLock lock(&mutex_);
   for (auto it = brought_.begin(); it != brought_.end(); ++it) {
     if (it->token != token) continue;
-    Fd handle = std::move(it->handle);
+    std::shared_ptr<const Fd> handle(new Fd(std::move(it->handle)), [this](Fd* last) {
+      closer_.Close(std::move(*last));
+      delete last;
+    });
     brought_.erase(it);
     return handle;
   }
-  return Fd();
+  return nullptr;
 }
 
 }  // namespace remesh::worker

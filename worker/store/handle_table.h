@@ -37,10 +37,9 @@ class HandleTable {
 
   // Keeps a handle that a trainer brought until it is taken, once, or too old. Returns its token.
   std::string Bring(Fd handle, uid_t uid, absl::Time now);
-  // Holds -1 if no handle has that token.
-  Fd Take(std::string_view token, absl::Time now);
-  // Closes a handle from Take().
-  void Close(Fd handle) { closer_.Close(std::move(handle)); }
+  // Null if no handle has that token. Whoever lets go of the handle last does not wait until it is
+  // closed. It must not outlive this table.
+  std::shared_ptr<const Fd> Take(std::string_view token, absl::Time now);
   // Closes handles that nobody took in time. Returns how long until the next is too old; infinite
   // if there is none.
   absl::Duration CloseOld(absl::Time now);

@@ -11,7 +11,7 @@
 #include "absl/status/statusor.h"
 #include "worker/store/buffer_file.h"
 #include "worker/store/device_segments.h"
-#include "worker/store/lease_table.h"
+#include "worker/store/mapped_shards.h"
 
 namespace remesh::worker {
 
@@ -29,10 +29,10 @@ struct LentShards {
     int64_t offset = 0;
   };
 
-  // When the lease ends, all memory is lost; may be null. Destroyed after the memory, so that whoever
-  // asks whether it is held hears the truth.
-  std::shared_ptr<const Lease> lease = nullptr;
-  std::vector<LentMemory> memories;
+  // Has `lease`, and by memory `files` and `on_device`; the rest is empty. When the lease ends, all
+  // memory is lost; null: the memory does not depend on the lender's life.
+  std::shared_ptr<MappedShards> mapped;
+  int64_t missing_bytes = 0;  // of all memories, as in LentMemory
   std::vector<Place> places;  // by shard, as in the assignment
 };
 

@@ -17,7 +17,8 @@ namespace remesh::worker {
 // A generation's shards in memory. They stay valid until the last owner is gone, whatever becomes
 // of the files. Immutable.
 struct MappedShards {
-  std::shared_ptr<const Lease> lease = nullptr;  // see LentShards; ends last
+  std::shared_ptr<const Lease> lease = nullptr;  // see LentShards; it ends after the
+                                                 // memory: Held() is true until then
   v1::Assignment assignment;
   std::vector<ShardView> shards;  // as assignment.shards
   std::vector<MappedFile> files;  // as ShardPlaces::files; empty for memory of devices

@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <stdlib.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include <condition_variable>
 #include <filesystem>
@@ -135,6 +138,15 @@ class TestAgent {
     });
     return result.get_future().get();
   }
+  absl::StatusOr<v1::SealResponse> Lend(const v1::LendRequest& request) {
+    std::promise<absl::StatusOr<v1::SealResponse>> result;
+    OnStrand([&](Agent& agent) {
+      agent.calls().Lend(++call_, request, getuid(),
+                         [&](auto lent) { result.set_value(std::move(lent)); });
+      return true;
+    });
+    return result.get_future().get();
+  }
   absl::StatusOr<v1::ShardsResponse> GetShards(int64_t generation) {
     v1::GetShardsRequest request;
     request.set_state(kState);
@@ -169,6 +181,22 @@ class TestAgent {
   std::unique_ptr<Agent> agent_;
   std::unique_ptr<DataThread> data_;  // last: its thread calls the agent
 };
+
+// A host's rows in memory of a trainer.
+inline v1::LendRequest LendRows(HandleTable& handles, const std::string& lease) {
+  constexpr int64_t kBytes = 4096;
+  Fd memory(memfd_create("trainer", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  EXPECT_EQ(ftruncate(memory.get(), kBytes), 0);
+  EXPECT_EQ(fcntl(memory.get(), F_ADD_SEALS, F_SEAL_SHRINK), 0);
+  v1::LendRequest request;
+  request.set_state(kState);
+  request.set_lease(lease);
+  request.add_memories()->set_token(handles.Bring(std::move(memory), getuid(), absl::Now()));
+  request.mutable_memories(0)->set_bytes(kBytes);
+  request.mutable_memories(0)->set_kind("host");
+  request.add_shards()->set_array("w");
+  return request;
+}
 
 // Two hosts with a device each; the array goes from rows to columns.
 class AgentTest : public ::testing::Test {
