@@ -1,19 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "worker/local/lending.h"
 
-#include <limits>
+#include <map>
+#include <string>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "base/error.h"
 #include "base/status_macros.h"
-#include "google/protobuf/util/message_differencer.h"
 
 namespace remesh::worker {
 namespace {
-
-using ::google::protobuf::util::MessageDifferencer;
 
 constexpr int64_t kLentAlignment = 16;
 constexpr int kMemoriesMax = 4096;
@@ -22,26 +20,38 @@ std::string Path(const char* list, int index, const char* field) {
   return absl::StrCat(list, "[", index, "].", field);
 }
 
-// Index in `assignment` of the shard that `lent` names.
-absl::StatusOr<int> ShardOf(const v1::LentShard& lent, int index,
-                            const v1::Assignment& assignment) {
-  int found = -1;
-  for (int i = 0; i < assignment.shards_size(); ++i) {
-    const v1::ShardSpec& shard = assignment.shards(i);
-    if (shard.device() != lent.device() ||
-        assignment.arrays(shard.array()).name() != lent.array() ||
-        (lent.has_box() && !MessageDifferencer::Equals(lent.box(), shard.box()))) {
-      continue;
+// The shards of an assignment, found by what a request says of them. A device may have thousands of
+// boxes of one array, and a request names each of them.
+class ShardIndex {
+ public:
+  explicit ShardIndex(const v1::Assignment& assignment) {
+    for (int i = 0; i < assignment.shards_size(); ++i) {
+      const v1::ShardSpec& shard = assignment.shards(i);
+      shards_[{shard.device(), assignment.arrays(shard.array()).name()}].emplace(
+          shard.box().SerializeAsString(), i);
     }
-    if (found >= 0)
-      return InvalidField(Path("shards", index, "box"), "", "must say which: there are several");
-    found = i;
   }
-  if (found >= 0) return found;
-  return InvalidField(Path("shards", index, "array"),
-                      absl::StrCat(lent.array(), " on device ", lent.device()),
-                      "must be a shard that this host has of the state");
-}
+
+  // Index in the assignment of the shard that `lent`, the request's shards[index], names.
+  absl::StatusOr<int> Find(const v1::LentShard& lent, int index) const {
+    const auto boxes = shards_.find({lent.device(), lent.array()});
+    if (boxes != shards_.end() && !lent.has_box()) {
+      if (boxes->second.size() == 1) return boxes->second.begin()->second;
+      return InvalidField(Path("shards", index, "box"), "", "must say which: there are several");
+    }
+    if (boxes != shards_.end()) {
+      const auto box = boxes->second.find(lent.box().SerializeAsString());
+      if (box != boxes->second.end()) return box->second;
+    }
+    return InvalidField(Path("shards", index, "array"),
+                        absl::StrCat(lent.array(), " on device ", lent.device()),
+                        "must be a shard that this host has of the state");
+  }
+
+ private:
+  using Boxes = std::map<std::string, int>;                  // by the serialized box
+  std::map<std::pair<int64_t, std::string>, Boxes> shards_;  // by device and array
+};
 
 absl::Status CheckPlace(const v1::LentShard& lent, int index, int64_t bytes,
                         const v1::LendRequest& request) {
@@ -69,9 +79,10 @@ absl::StatusOr<Arrangement> Arrange(const v1::LendRequest& request,
                                     const v1::Assignment& assignment, const ShardPlaces& places) {
   Arrangement made{std::vector<LentShards::Place>(places.shards.size(), {.memory = -1}),
                    std::vector<int>(request.memories_size(), -1)};
+  const ShardIndex index(assignment);
   for (int i = 0; i < request.shards_size(); ++i) {
     const v1::LentShard& lent = request.shards(i);
-    ASSIGN_OR_RETURN(const int shard, ShardOf(lent, i, assignment));
+    ASSIGN_OR_RETURN(const int shard, index.Find(lent, i));
     RETURN_IF_ERROR(CheckPlace(lent, i, places.shards[shard].bytes, request));
     if (made.places[shard].memory >= 0)
       return InvalidField(Path("shards", i, "array"), lent.array(), "must not be there twice");
