@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "worker/local/lending.h"
 
+#include <sys/sysinfo.h>
+
+#include <limits>
 #include <map>
 #include <string>
 #include <utility>
@@ -125,6 +128,30 @@ absl::Status CheckAllocation(const v1::LentMemory& memory, int index) {
   return absl::OkStatus();
 }
 
+// The memory of the machine, swap included. Longer memory files are mostly holes; mapping them could
+// use up the addresses of the worker, which then ends.
+int64_t MachineBytes() {
+  struct sysinfo info {};
+  if (sysinfo(&info) != 0) return std::numeric_limits<int64_t>::max();
+  return static_cast<int64_t>(info.totalram + info.totalswap) * info.mem_unit;
+}
+
+absl::Status CheckHostBytes(const v1::LendRequest& request) {
+  const int64_t machine = MachineBytes();
+  int64_t left = machine;
+  for (int i = 0; i < request.memories_size(); ++i) {
+    const v1::LentMemory& memory = request.memories(i);
+    if (memory.kind() != "host") continue;
+    if (memory.bytes() > left)
+      return InvalidField(
+          Path("memories", i, "bytes"), absl::StrCat(memory.bytes()),
+          absl::StrCat("must be at most ", left, ": all of kind host together at most ", machine,
+                       ", the machine's memory"));
+    left -= memory.bytes();
+  }
+  return absl::OkStatus();
+}
+
 // Checks everything about the memories that does not require opening them. `device_of`: as in
 // Arrangement.
 absl::Status CheckMemories(const v1::LendRequest& request, const std::vector<int>& device_of) {
@@ -223,6 +250,7 @@ absl::StatusOr<Loan> CheckLoan(const v1::LendRequest& request, uid_t lender,
                         absl::StrCat("must be at most ", kMemoriesMax));
   ASSIGN_OR_RETURN(Arrangement made, Arrange(request, assignment, places));
   RETURN_IF_ERROR(CheckMemories(request, made.device_of));
+  RETURN_IF_ERROR(CheckHostBytes(request));
   Loan loan{.request = request, .lender = lender, .device_of = std::move(made.device_of)};
   loan.lent.places = std::move(made.places);
   ASSIGN_OR_RETURN(loan.lease, LeaseOf(request, lender, store));

@@ -7,6 +7,7 @@
 #include <poll.h>
 #include <stdlib.h>
 #include <sys/mman.h>
+#include <sys/sysinfo.h>
 #include <unistd.h>
 
 #include <filesystem>
@@ -302,6 +303,24 @@ TEST_F(LendingTest, EveryShardIsThereOnceAndWithinItsMemory) {
   expect([](auto& r) { r.mutable_memories(0)->set_bytes(0); }, "shards[0].offset");
   expect([](auto& r) { r.add_memories()->set_bytes(10); }, "memories[1].token");
   expect([](auto& r) { r.set_state(""); }, "state");
+}
+
+// A worker that maps files of holes, as long as its address space, ends when it next needs memory.
+TEST_F(LendingTest, MoreThanTheMachineHasIsRefused) {
+  constexpr int64_t kHuge = int64_t{1} << 45;  // two of them fit into an address space
+  const absl::Status refused = Refusal(Request(Memory("aaaa", kHuge), kHuge));
+  EXPECT_TRUE(absl::IsInvalidArgument(refused)) << refused;
+  EXPECT_THAT(std::string(refused.message()), HasSubstr("memories[0].bytes"));
+  EXPECT_THAT(std::string(refused.message()), HasSubstr("the machine's memory"));
+  struct sysinfo machine {};
+  ASSERT_EQ(sysinfo(&machine), 0);
+  const auto most = static_cast<int64_t>((machine.totalram + machine.totalswap) * machine.mem_unit);
+  v1::LendRequest request = Request(Memory("aaaa", most), most);
+  *request.add_memories() = request.memories(0);
+  request.mutable_memories(1)->set_bytes(64);
+  request.mutable_memories(1)->set_token(handles_.Bring(Memory("bbbb"), getuid(), absl::Now()));
+  request.mutable_shards(1)->set_memory(1);
+  EXPECT_THAT(std::string(Refusal(request).message()), HasSubstr("memories[1].bytes"));
 }
 
 // One device, which has the array's columns in boxes of their own. Finding the shards of a request
