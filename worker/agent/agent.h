@@ -61,7 +61,8 @@ class Agent {
   };
 
   // `strand`, `files`, `store` and `metrics` must outlive the agent; `data` may be destroyed first.
-  // Memory is reserved on `files`, because that takes time. Call the methods below on `strand`.
+  // `files` reserves memory, and opens and closes what trainers lend, because that takes time; it
+  // must outlive `store` and `data` too. Call the methods below on `strand`.
   Agent(Options options, Ports ports, Strand* strand, Strand* files, BufferStore* store,
         DataThread* data, WorkerMetrics* metrics);
 

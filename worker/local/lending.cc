@@ -128,8 +128,8 @@ absl::Status CheckAllocation(const v1::LentMemory& memory, int index) {
   return absl::OkStatus();
 }
 
-// The memory of the machine, swap included. Longer memory files are mostly holes; mapping them could
-// use up the addresses of the worker, which then ends.
+// The memory of the machine, swap included. Longer memory files are mostly holes; mapping them
+// could use up the addresses of the worker, which then ends.
 int64_t MachineBytes() {
   struct sysinfo info {};
   if (sysinfo(&info) != 0) return std::numeric_limits<int64_t>::max();

@@ -43,8 +43,8 @@ class LocalCalls {
   void Reserved(const std::string& state, const absl::Status& status);
   // Calls `wanted` again for each state that a call waits for.
   void SayWanted();
-  // Ends a waiting call with CANCELLED, and gives up what it lends. Does nothing if the call does not
-  // wait.
+  // Ends a waiting call with CANCELLED, and gives up what it lends. Does nothing if the call does
+  // not wait.
   void Cancel(CallId id);
   // Ends every waiting call with UNAVAILABLE.
   void Close();

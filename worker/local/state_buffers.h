@@ -52,8 +52,8 @@ class StateBuffers {
   // Frees everything of the state with this uid, and nothing of other states that have or had its
   // name. Returns false while memory is being reserved for the state; `reserved` is called later.
   bool Forget(const std::string& state, const std::string& state_uid);
-  // Frees the generations whose lease has ended and calls `changed`; gives up opening memory by such
-  // a lease. Skips states that move: the caller must call this again when the move has ended.
+  // Frees the generations whose lease has ended and calls `changed`; gives up opening memory by
+  // such a lease. Skips states that move: the caller must call this again when the move has ended.
   void GiveLost();
   // Cancels all reservations and loans that are not made yet, because the worker stops.
   void Close();
@@ -63,8 +63,8 @@ class StateBuffers {
   // The calls of LocalService, without waiting; see local.proto. NOT_FOUND (STATE_NOT_FOUND,
   // GENERATION_NOT_FOUND) and FAILED_PRECONDITION (NOT_READABLE) may become OK later; NOT_FOUND
   // (GENERATION_RETIRED) never does. UNAVAILABLE (BEING_RESERVED): the caller must ask again after
-  // `reserved` was called. UNAVAILABLE (BEING_LENT), of Lend by the user `lender`: its memory is being
-  // opened, and `done` is called with the answer on a later task of the strand. That may be
+  // `reserved` was called. UNAVAILABLE (BEING_LENT), of Lend by the user `lender`: its memory is
+  // being opened, and a later task of the strand calls `done` with the answer, which may be
   // BEING_RESERVED, as above.
   absl::StatusOr<v1::ShardsResponse> Allocate(const v1::AllocateRequest& request);
   absl::StatusOr<v1::SealResponse> Seal(const v1::SealRequest& request);

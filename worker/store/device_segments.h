@@ -53,9 +53,10 @@ class DeviceSegments {
   absl::StatusOr<std::shared_ptr<std::byte>> Import(int local_device, int handle, int64_t bytes) {
     return devices_.Of(local_device)->Import(handle, bytes);
   }
-  // The same by a handle of the legacy IPC, as Device::ImportIpc(), of an allocation of `bytes` that
-  // `user` lends. An allocation is open once for everything that the user lends of it; users never
-  // share what is open. INVALID_ARGUMENT also if the user said before that it is of other bytes.
+  // The same by a handle of the legacy IPC, as Device::ImportIpc(), of an allocation of `bytes`
+  // that `user` lends. An allocation is open once for everything that the user lends of it; users
+  // never share what is open. INVALID_ARGUMENT also if the user said before that it is of other
+  // bytes.
   absl::StatusOr<std::shared_ptr<std::byte>> ImportIpc(int local_device, uid_t user,
                                                        const std::string& handle, int64_t bytes);
 
