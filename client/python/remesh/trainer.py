@@ -100,10 +100,10 @@ class Trainer:
     def close(self) -> None:
         """What is lent by a lease is lost now (lending.py). Waits for at most 10 s until the worker has let go of it; if the worker has not,
         warns, and keeps the tensors until the process ends."""
-        _end(list(self._loans.values()))
-        self._loans.clear()
+        loans, self._loans = list(self._loans.values()), {}
         self._server.close()
         self._worker.close()
+        _end(loans)
 
     def create_state(self, state: state_pb2.State) -> state_pb2.State:
         """Declares the state; the trainers on its hosts may then allocate."""
@@ -294,13 +294,14 @@ def _end(loans: List[_Loan]) -> None:
     for loan in loans:
         loan.close()
     give_up = time.monotonic() + _LET_GO_SECONDS
-    while loans := [loan for loan in loans if loan.outlives_lease(give_up)]:
-        if time.monotonic() > give_up:
-            _kept.extend(loans)
-            warnings.warn(f"after {_LET_GO_SECONDS:g} s the worker still has memory that this process lent: the memory is kept until the "
-                          "process ends", RuntimeWarning, stacklevel=3)
-            return
-        time.sleep(_LOOK_SECONDS)
+    try:
+        while (loans := [loan for loan in loans if loan.outlives_lease(give_up)]) and time.monotonic() <= give_up:
+            time.sleep(_LOOK_SECONDS)
+    finally:  # an interrupt, too, may leave some
+        _kept.extend(loans)
+    if loans:
+        warnings.warn(f"after {_LET_GO_SECONDS:g} s the worker still has memory that this process lent: the memory is kept until the process "
+                      "ends", RuntimeWarning, stacklevel=3)
 
 
 def _ipc_of(memory) -> Optional[lending.Allocation]:

@@ -267,6 +267,14 @@ class TrainerTest(unittest.TestCase):
             trainer.close()
         self.assertIsNotNone(memory())
 
+    def test_an_interrupt_frees_nothing_that_the_worker_has(self):
+        trainer = self.start()
+        memory = self._lend(trainer)
+        self.handles.has = itertools.repeat(True)
+        with mock.patch("time.sleep", side_effect=KeyboardInterrupt), self.assertRaises(KeyboardInterrupt):
+            trainer.close()
+        self.assertIsNotNone(memory())
+
     def test_waiting_goes_on_while_the_worker_does_not_answer(self):
         trainer = self.start()
         with mock.patch("remesh.device_memory.send_handle", return_value="0123"), mock.patch("remesh.trainer._PAUSE_SECONDS", 0.01):
