@@ -27,6 +27,14 @@ bool AllSealed(const worker::GenerationManifest& manifest) {
   return std::all_of(manifest.sealed().begin(), manifest.sealed().end(), [](bool s) { return s; });
 }
 
+bool IsHidden(const std::string& folder) {
+  return absl::StartsWith(fs::path(folder).filename().string(), ".");
+}
+
+bool IsTrash(const std::string& folder) {
+  return absl::StartsWith(fs::path(folder).filename().string(), kTrash);
+}
+
 bool IsNumber(const std::string& text) {
   return std::all_of(text.begin(), text.end(), [](char c) { return c >= '0' && c <= '9'; });
 }
@@ -61,18 +69,37 @@ std::vector<std::string> BufferStore::Folders(const std::string& folder) {
 }
 
 absl::Status BufferStore::Adopt() {
-  for (const std::string& state : Folders(options_.directory)) {
-    const std::string name = fs::path(state).filename().string();
-    if (absl::StartsWith(name, kTrash)) {
-      Remove(state);
-    } else if (!absl::StartsWith(name, ".")) {
-      for (const std::string& folder : Folders(state)) RETURN_IF_ERROR(AdoptFolder(folder));
-      std::error_code not_empty;
-      fs::remove(state, not_empty);
-    }
+  const std::vector<std::string> folders = Folders(options_.directory);
+  ASSIGN_OR_RETURN(std::vector<Left> left, ReadAll(folders));
+  for (Left& one : left) AdoptOne(std::move(one));
+  for (const std::string& folder : folders) {
+    if (IsTrash(folder)) Remove(folder);
+    std::error_code not_empty;
+    if (!IsHidden(folder)) fs::remove(folder, not_empty);
   }
   DropUnknownSegments();
   return absl::OkStatus();
+}
+
+absl::StatusOr<std::vector<BufferStore::Left>> BufferStore::ReadAll(
+    const std::vector<std::string>& states) {
+  std::vector<Left> all;
+  for (const std::string& state : states) {
+    if (IsHidden(state)) continue;
+    for (const std::string& folder : Folders(state)) {
+      Left& left = all.emplace_back(Left{.folder = folder, .status = {}, .generation = {}});
+      left.status = ReadGeneration(options_.directory, folder, options_.devices, left.generation);
+      if (!left.status.ok() || !IsOfUse(left.generation)) continue;
+      left.status = FindSegments(options_.segments, left.generation);
+      if (absl::IsUnavailable(left.status)) return left.status;
+    }
+  }
+  return all;
+}
+
+bool BufferStore::IsOfUse(const Generation& generation) const {
+  return generation.manifest.boot_id() == options_.boot_id &&
+         generation.phase() != v1::SHARD_PHASE_PREPARED;
 }
 
 void BufferStore::DropUnknownSegments() {
@@ -98,32 +125,23 @@ void BufferStore::DropUnknownSegments() {
   }
 }
 
-absl::Status BufferStore::AdoptFolder(const std::string& folder) {
-  Generation generation;
-  absl::Status status = ReadGeneration(options_.directory, folder, options_.devices, generation);
+void BufferStore::AdoptOne(Left left) {
+  Generation& generation = left.generation;
   // The manifest is written last, so without it the generation was not completed.
-  if (absl::IsNotFound(status) && IsNumber(fs::path(folder).filename().string())) {
-    notes_.push_back(absl::StrCat("removed ", folder, ": it was not made to its end"));
-    Remove(folder);
-    return absl::OkStatus();
+  if (absl::IsNotFound(left.status) && IsNumber(fs::path(left.folder).filename().string())) {
+    notes_.push_back(absl::StrCat("removed ", left.folder, ": it was not made to its end"));
+    return Remove(left.folder);
   }
-  const bool stale = generation.manifest.boot_id() != options_.boot_id;
-  if (status.ok() && (stale || generation.phase() == v1::SHARD_PHASE_PREPARED)) {
-    notes_.push_back(absl::StrCat("removed ", folder, ": ",
+  if (!left.status.ok()) return SetAside(left.folder, std::string(left.status.message()));
+  if (!IsOfUse(generation)) {
+    const bool stale = generation.manifest.boot_id() != options_.boot_id;
+    notes_.push_back(absl::StrCat("removed ", left.folder, ": ",
                                   stale ? "of another boot" : "its execution had not verified it"));
-    Remove(folder);
-    return absl::OkStatus();
-  }
-  if (status.ok()) status = FindSegments(options_.segments, generation);
-  if (absl::IsUnavailable(status)) return status;
-  if (!status.ok()) {
-    SetAside(folder, std::string(status.message()));
-    return absl::OkStatus();
+    return Remove(left.folder);
   }
   space_->Adopt(generation.host_bytes());
   Key key(generation.state(), generation.number());
   generations_.emplace(std::move(key), std::move(generation));
-  return absl::OkStatus();
 }
 
 void BufferStore::SetAside(const std::string& folder, const std::string& why) {

@@ -51,8 +51,8 @@ class BufferStore {
 
   // Adopts the READY, BUILDING and VERIFIED generations of this boot. Removes PREPARED generations
   // and those of another boot. Moves what it cannot understand to the folder ".aside", and says so
-  // in notes(). Errors: an unusable directory; UNAVAILABLE (KEEPER_UNREACHABLE), which leaves the
-  // generation that needs the keeper as it was.
+  // in notes(). Errors: an unusable directory; UNAVAILABLE (KEEPER_UNREACHABLE), which leaves all
+  // as it was.
   static absl::StatusOr<std::unique_ptr<BufferStore>> Open(Options options);
 
   // Sets the cluster whose planner assigns the generations that are made from now on.
@@ -143,9 +143,19 @@ class BufferStore {
   int64_t FreeKept() const;
   absl::Status MakeFiles(const Generation& generation, const std::atomic<bool>* cancelled) const;
 
-  // UNAVAILABLE if the keeper cannot be asked now; the generation that needs it stays as it was.
+  // What an earlier life left in a folder. NOT_FOUND, DATA_LOSS or INVALID_ARGUMENT: no generation.
+  struct Left {
+    std::string folder;
+    absl::Status status;
+    Generation generation;
+  };
+
   absl::Status Adopt();
-  absl::Status AdoptFolder(const std::string& folder);
+  // Reads all before any is changed. UNAVAILABLE if the keeper cannot be asked now.
+  absl::StatusOr<std::vector<Left>> ReadAll(const std::vector<std::string>& states);
+  // False: the generation is of another boot, or PREPARED.
+  bool IsOfUse(const Generation& generation) const;
+  void AdoptOne(Left left);
   // The folders in a folder. If they cannot be listed, notes that and returns none.
   std::vector<std::string> Folders(const std::string& folder);
   // Frees the keeper's segments of generations that no longer exist or were never completed.

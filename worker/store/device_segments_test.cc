@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 #include <stdlib.h>
 
+#include <algorithm>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -112,6 +113,15 @@ class DeviceSegmentsTest : public ::testing::Test {
       absl::SleepFor(absl::Milliseconds(20));
     }
     return false;
+  }
+
+  // The paths of all that lies in the buffer directory.
+  std::vector<std::string> Everything() const {
+    std::vector<std::string> paths;
+    for (const auto& entry : fs::recursive_directory_iterator(directory_))
+      paths.push_back(entry.path().string());
+    std::sort(paths.begin(), paths.end());
+    return paths;
   }
 
   std::string directory_;
@@ -221,6 +231,26 @@ TEST_F(DeviceSegmentsTest, AnUnreachableKeeperStopsTheStartAndCostsNothing) {
   Life life = Start();
   ASSERT_TRUE(life.store.ok()) << life.store.status();
   EXPECT_THAT(FirstBytes(*life, 1), ElementsAre(42, 42));
+}
+
+// Regression: folders that came before the generation that needs the keeper were removed.
+TEST_F(DeviceSegmentsTest, NothingIsRemovedBeforeTheKeeperIsReached) {
+  {
+    Life life = Start();
+    ASSERT_TRUE(life->Create(OnTwoDevices(1), v1::SHARD_PHASE_PREPARED).ok());
+    ASSERT_TRUE(life->Create(OnTwoDevices(2), v1::SHARD_PHASE_BUILDING).ok());
+    const fs::path state = fs::path(life->Find(kSegmentState, 1)->folder).parent_path();
+    fs::create_directories(state / "0");         // not made to its end
+    fs::create_directories(state / "1strange");  // to be set aside
+    fs::create_directories(directory_ + "/.trash1");
+  }
+  const std::vector<std::string> before = Everything();
+  keeper_ = nullptr;
+  EXPECT_TRUE(absl::IsUnavailable(Start().store.status()));
+  EXPECT_EQ(Everything(), before);
+  StartKeeper();
+  EXPECT_TRUE(Start().store.ok());
+  EXPECT_NE(Everything(), before);
 }
 
 TEST_F(DeviceSegmentsTest, AKeeperThatWasRestartedIsToldAgain) {
