@@ -74,7 +74,7 @@ void WritePortFile(const std::string& path, int listen_port, int metrics_port) {
 
 // With some spare threads for libraries: gRPC starts more of them on machines with more cores.
 int ThreadsNeeded(const ServerOptions& options) {
-  constexpr int kOwn = 24;
+  constexpr int kOwn = 25;
   const int grpc = 16 + 4 * static_cast<int>(std::thread::hardware_concurrency());
   return kOwn + grpc + MetricsEndpoint::kThreads +
          static_cast<int>(options.planner_threads + 2 * options.stream_threads);
@@ -157,8 +157,9 @@ absl::Status Run(const Start& start) {
   service::ShutdownSignal shutdown;
   RETURN_IF_ERROR(service::SetLog(options.log_level, options.log_format));
   RETURN_IF_ERROR(Validate(options));
-  WarnOfOpenDoor(options);
   RETURN_IF_ERROR(service::CheckThreadsCanStart(ThreadsNeeded(options)));
+  service::StartLogThread();
+  WarnOfOpenDoor(options);
   auto registry = std::make_shared<prometheus::Registry>();
   service::TlsMetrics tls_metrics(*registry);
   service::ConfigMetrics config_metrics(*registry, absl::Now());

@@ -132,6 +132,7 @@ void ServerMetrics::OnGauges(const ControllerGauges& gauges, const v1::CacheStat
 
 void ServerMetrics::OnFatal(const absl::Status& status) {
   service::LogError("the journal cannot be written: the server ends", {{"error", status}});
+  service::FlushLog();
   std::_Exit(1);
 }
 

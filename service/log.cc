@@ -1,13 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "service/log.h"
 
-#include <poll.h>
-#include <unistd.h>
+#include <signal.h>
 
-#include <algorithm>
 #include <atomic>
-#include <cerrno>
-#include <climits>
+#include <csignal>
+#include <cstdlib>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <utility>
@@ -23,6 +21,7 @@
 #include "base/error.h"
 #include "base/status_macros.h"
 #include "service/log_budget.h"
+#include "service/log_output.h"
 #include "service/recent_log.h"
 
 namespace remesh::service {
@@ -93,72 +92,16 @@ std::optional<Suppressed> Take(LogLevel level, std::string_view message) {
   return Suppressed{.like_it = *like_it, .in_all = budget.TakeDroppedInAll()};
 }
 
-// stderr, whose reader may stop reading: threads that log, the strands among them, must not wait
-// for it. Thread-safe.
-class Output {
- public:
-  // Returns the number of lines that were lost and that no line reports yet. The next line reports
-  // them.
-  int64_t TakeLost() {
-    absl::MutexLock lock(&mutex_);
-    return std::exchange(lost_, 0);
-  }
-  // `told`: the number of lost lines that the line reports.
-  void Write(std::string_view line, int64_t told) {
-    absl::MutexLock lock(&mutex_);
-    if (torn_ && !WritePieces("\n")) return LoseLine(told);
-    torn_ = false;
-    if (!WritePieces(line)) LoseLine(told);
-  }
-
- private:
-  // How long a write waits when the reader stops. Later writes do not wait, until there is room.
-  static constexpr int kPatienceMillis = 100;
-
-  void LoseLine(int64_t told) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { lost_ += told + 1; }
-
-  // Writes at most PIPE_BUF bytes at a time: a pipe that poll() calls writable takes these without
-  // waiting. Returns false when it could not write all.
-  bool WritePieces(std::string_view text) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
-    while (!text.empty()) {
-      if (!HasRoom()) return false;
-      const ssize_t written =
-          write(STDERR_FILENO, text.data(), std::min<size_t>(text.size(), PIPE_BUF));
-      if (written < 0 && errno == EINTR) continue;
-      if (written < 0) return false;  // there is nobody to tell
-      torn_ = true;
-      text.remove_prefix(static_cast<size_t>(written));
-    }
-    torn_ = false;
-    return true;
-  }
-
-  bool HasRoom() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
-    pollfd out{STDERR_FILENO, POLLOUT, 0};
-    int ready = 0;
-    do {
-      ready = poll(&out, 1, stalled_ ? 0 : kPatienceMillis);
-    } while (ready < 0 && errno == EINTR);
-    stalled_ = ready == 0;
-    return !stalled_;
-  }
-
-  absl::Mutex mutex_;
-  int64_t lost_ ABSL_GUARDED_BY(mutex_) = 0;
-  bool torn_ ABSL_GUARDED_BY(mutex_) = false;  // the last line was written only in part
-  bool stalled_ ABSL_GUARDED_BY(mutex_) = false;
-};
-
-// Never destroyed: threads may outlive main.
-Output& Stderr() {
-  static auto* const output = new Output();
-  return *output;
-}
-
 // Empty where it says no more than the code.
 std::string ReasonOf(const absl::Status& status) {
   std::string reason = GetErrorInfo(status).reason;
   return reason == absl::StatusCodeToString(status.code()) ? "" : reason;
+}
+
+// The signal then has its usual effect.
+void OnAbort(int) {
+  FlushLog();
+  std::raise(SIGABRT);
 }
 
 }  // namespace
@@ -183,11 +126,12 @@ void Log(LogLevel level, std::string_view message, LogFields fields) {
   if (suppressed->in_all > 0) {
     pairs.emplace_back("suppressed_in_all", absl::StrCat(suppressed->in_all));
   }
-  const int64_t lost = Stderr().TakeLost();
+  LogOutput& out = LogOutput::Stderr();
+  const int64_t lost = out.TakeLost();
   if (lost > 0) pairs.emplace_back("lost", absl::StrCat(lost));
-  const std::string line = Format(pairs, format_now.load(std::memory_order_relaxed)) + "\n";
+  std::string line = Format(pairs, format_now.load(std::memory_order_relaxed)) + "\n";
   RememberLogLine(std::string_view(line).substr(0, line.size() - 1));
-  Stderr().Write(line, lost);
+  out.Write(std::move(line), lost);
 }
 
 bool LogEnabled(LogLevel level) { return level >= lowest.load(std::memory_order_relaxed); }
@@ -205,9 +149,20 @@ void SayLast(std::string_view program, const absl::Status& why) {
   if (const std::string reason = ReasonOf(why); !reason.empty()) {
     absl::StrAppend(&line, " (", reason, ")");
   }
-  Stderr().Write(absl::StrCat(absl::string_view(program.data(), program.size()), ": ", line, "\n"),
-                 0);
+  LogOutput::Stderr().Write(
+      absl::StrCat(absl::string_view(program.data(), program.size()), ": ", line, "\n"), 0);
 }
+
+void StartLogThread() {
+  LogOutput::Stderr().StartThread();
+  std::atexit(FlushLog);
+  struct sigaction action {};
+  action.sa_handler = OnAbort;
+  action.sa_flags = SA_RESETHAND;
+  sigaction(SIGABRT, &action, nullptr);
+}
+
+void FlushLog() { LogOutput::Stderr().Flush(); }
 
 absl::StatusOr<LogLevel> ParseLogLevel(std::string_view name) {
   for (int i = 0; i < 4; ++i) {

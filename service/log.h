@@ -41,9 +41,9 @@ using LogFields = std::initializer_list<std::pair<std::string_view, LogValue>>;
 // or, as LogFormat::kJson, an object of the same keys whose values are strings.
 // Thread-safe. Lines below the level set are dropped; so are those of a message that comes too
 // often (see LogBudget), until one ends in suppressed=N; where all messages together came too
-// often, the next line ends in suppressed_in_all=N. When the reader of stderr stops reading, a line
-// waits 100 ms at most and then is lost, later lines are lost at once, and the next line that is
-// written ends in lost=N. Messages are constants; what varies is a field.
+// often, the next line ends in suppressed_in_all=N. After StartLogThread() no caller waits for the
+// reader of stderr: lines wait for it, at most as many as LogOutput says; later ones are lost, and
+// the next line that finds room ends in lost=N. Messages are constants; what varies is a field.
 void Log(LogLevel level, std::string_view message, LogFields fields = {});
 
 inline void LogInfo(std::string_view message, LogFields fields = {}) {
@@ -73,6 +73,15 @@ absl::Status SetLog(std::string_view level, std::string_view format);
 // Writes the last message of a process to stderr, as one line: "program: message (REASON)", or, in
 // LogFormat::kJson, a log line like others.
 void SayLast(std::string_view program, const absl::Status& why);
+
+// From now on a thread of its own writes the lines; until then each caller writes its own, and waits
+// for the reader. What still waits when the process ends by exit(), a return from main() or abort()
+// (REMESH_CHECK and checks of libraries among them) is written first, for a second at most. Call it
+// once, after ShutdownSignal and CheckThreadsCanStart().
+void StartLogThread();
+
+// Waits for the lines logged so far to be written, for a second at most. Call it before _Exit().
+void FlushLog();
 
 // Returns the line without time and newline, for tests.
 std::string FormatLog(LogLevel level, std::string_view message, LogFields fields,

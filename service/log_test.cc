@@ -1,18 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "service/log.h"
 
-#include <fcntl.h>
 #include <grpc/support/log.h>
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
 #include <sstream>
-#include <thread>
 
-#include "absl/synchronization/notification.h"
-#include "base/check.h"
 #include "base/error.h"
 #include "service/authorization.h"
 #include "service/library_log.h"
@@ -40,51 +35,6 @@ TEST(LogTest, TheReasonOfAStatusIsAField) {
   EXPECT_EQ(
       FormatLog(LogLevel::kWarning, "refused", {{"error", refused}, {"host", "a"}}),
       R"(level=warning msg=refused error="INVALID_ARGUMENT: shape[1]: value \"-3\" must be >= 0" reason=INVALID_FIELD host=a)");
-}
-
-// Replaces stderr by a full pipe that nobody reads, until it is destroyed.
-class FullStderr {
- public:
-  FullStderr() {
-    REMESH_CHECK(pipe2(ends_, O_CLOEXEC) == 0 && fcntl(ends_[1], F_SETFL, O_NONBLOCK) == 0);
-    while (write(ends_[1], "x", 1) > 0) continue;
-    REMESH_CHECK(fcntl(ends_[1], F_SETFL, 0) == 0 && dup2(ends_[1], STDERR_FILENO) >= 0);
-    close(ends_[1]);
-  }
-  ~FullStderr() {
-    dup2(saved_, STDERR_FILENO);
-    close(saved_);
-    close(ends_[0]);
-  }
-  // Reads at most 1 MiB from the pipe.
-  std::string Read() {
-    std::string text(1 << 20, '\0');
-    text.resize(
-        static_cast<size_t>(std::max<ssize_t>(0, read(ends_[0], text.data(), text.size()))));
-    return text;
-  }
-
- private:
-  const int saved_ = dup(STDERR_FILENO);
-  int ends_[2];
-};
-
-// Regression: the first line, and with it the controller's strand, waited for the reader.
-TEST(LogTest, AReaderThatDoesNotReadHoldsUpNobodyAndHearsWhatItLost) {
-  FullStderr full;
-  absl::Notification logged;
-  std::thread logger([&] {
-    for (int i = 0; i < 5; ++i) LogWarning(absl::StrCat("nobody reads ", i));
-    logged.Notify();
-  });
-  EXPECT_TRUE(logged.WaitForNotificationWithTimeout(absl::Seconds(20)));
-  full.Read();
-  logger.join();
-  LogWarning("it reads again");
-  const std::string line = full.Read();
-  EXPECT_NE(line.find("msg=\"it reads again\" lost=5\n"), std::string::npos) << line;
-  LogWarning("it goes on");
-  EXPECT_EQ(full.Read().find("lost"), std::string::npos);
 }
 
 TEST(LogTest, JsonHasTheSameKeys) {

@@ -54,6 +54,7 @@ std::string PidsMax() {
     if (error.code() == std::errc::resource_unavailable_try_again) {
       LogError("the process ends: no thread can be started",
                {{"cause", error.what()}, {"limits", ThreadLimits()}});
+      FlushLog();
       std::_Exit(1);
     }
     LogError("the process ends", {{"cause", error.what()}});

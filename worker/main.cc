@@ -32,7 +32,7 @@ void WritePortFile(const std::string& path, const Worker& worker) {
 // The worker's own threads, with a reserve for the libraries: gRPC's threads grow with the
 // machine's cores.
 int ThreadsNeeded(const WorkerOptions& options) {
-  constexpr int kOwn = 16;
+  constexpr int kOwn = 17;
   const int grpc = 16 + 4 * static_cast<int>(std::thread::hardware_concurrency());
   return kOwn + grpc + service::MetricsEndpoint::kThreads + static_cast<int>(options.copy_threads);
 }
@@ -45,6 +45,7 @@ absl::Status Run(const service::ReadResult& read, const service::Settings& setti
   RETURN_IF_ERROR(Complete(options));
   RETURN_IF_ERROR(CountDevices(options));
   RETURN_IF_ERROR(service::CheckThreadsCanStart(ThreadsNeeded(options)));
+  service::StartLogThread();
   std::mutex mutex;
   absl::Status why;
   const auto end = [&](const absl::Status& status) {
@@ -55,6 +56,7 @@ absl::Status Run(const service::ReadResult& read, const service::Settings& setti
   ASSIGN_OR_RETURN(DataPlane plane, OpenDataPlane(options, [&] {
                      service::LogError("a GPU does not let go of an attempt; this process must end",
                                        {});
+                     service::FlushLog();
                      std::_Exit(1);
                    }));
   ASSIGN_OR_RETURN(std::unique_ptr<Worker> worker, Worker::Start(options, std::move(plane), end));

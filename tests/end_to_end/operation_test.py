@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What operators meet: probes, signals, log lines, limits."""
+import contextlib
 import json
 import os
 import pathlib
@@ -16,7 +17,7 @@ import urllib.request
 
 import grpc
 
-from remesh.local_cluster import LocalCluster, Process
+from remesh.local_cluster import CHANNEL_OPTIONS, LocalCluster, Process
 from remesh.v1 import plan_pb2, plan_pb2_grpc, topology_pb2, worker_pb2, worker_pb2_grpc
 
 from harness import BIN_DIR, CALL_SECONDS, ClusterTest, sanitized, text_sharding
@@ -123,6 +124,29 @@ class OperationTest(ClusterTest):
                 self.wait_until("it serves", ports.exists)
                 os.close(reader)
                 server.send_signal(signal.SIGHUP)  # it has something to say
+                server.terminate()
+                self.assertEqual(server.wait(CALL_SECONDS), 0)
+
+    def test_a_reader_of_the_log_that_does_not_read_holds_up_nothing(self):
+        reader, writer = os.pipe()
+        self.addCleanup(os.close, reader)
+        self.addCleanup(os.close, writer)
+        os.set_blocking(writer, False)
+        with contextlib.suppress(BlockingIOError):
+            while True:
+                os.write(writer, b"\n")
+        os.set_blocking(writer, True)
+        with tempfile.TemporaryDirectory() as folder:
+            ports = pathlib.Path(folder, "ports")
+            with subprocess.Popen([BIN_DIR / "remesh-server", "--listen-address=127.0.0.1:0", "--metrics-address=127.0.0.1:0",
+                                   f"--port-file={ports}", f"--journal-path={folder}/journal.db", "--log-level=debug"],
+                                  stderr=writer) as server:
+                self.addCleanup(server.kill)
+                self.wait_until("it serves", ports.exists)
+                port = re.search(r"listen_port: (\d+)", ports.read_text())[1]
+                with grpc.insecure_channel(f"127.0.0.1:{port}", CHANNEL_OPTIONS) as channel:
+                    for _ in range(100):  # each is a line
+                        worker_pb2_grpc.WorkerServiceStub(channel).ListWorkers(worker_pb2.ListWorkersRequest(), timeout=CALL_SECONDS)
                 server.terminate()
                 self.assertEqual(server.wait(CALL_SECONDS), 0)
 
