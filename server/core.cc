@@ -170,23 +170,26 @@ void Core::Perform(Actions actions) {
 
 void Core::Call(Request request, ReplyFn reply, const std::string& caller) {
   const CallId id = next_id_++;
-  FairQueue::Task call = [this, id, reply = std::move(reply),
-                          request = std::move(request)]() mutable {
+  TakeTurn(caller, [this, id, reply = std::move(reply), request = std::move(request)]() mutable {
     if (shut_down_) return reply(ShuttingDown());
     calls_[id] = std::move(reply);
     Handle(server::Call{.id = id, .request = std::move(request)});
-  };
-  {
-    absl::MutexLock lock(&turns_mutex_);
-    waiting_calls_.Push({.caller = caller}, std::move(call));
-    if (std::exchange(call_is_posted_, true)) return;
-  }
-  if (!Post([this] { RunCalls(); })) RunCalls();  // the strand has stopped: refuses it
+  });
 }
 
-void Core::RunCalls() {
+void Core::TakeTurn(const std::string& caller, FairQueue::Task task) {
+  {
+    absl::MutexLock lock(&turns_mutex_);
+    waiting_calls_.Push({.caller = caller}, std::move(task));
+    if (std::exchange(call_is_posted_, true)) return;
+  }
+  const bool posted = Post([this] { RunCalls(kCallsInTurn); });
+  if (!posted) RunCalls(kCallsInTurn);  // the strand has stopped: refuses it
+}
+
+void Core::RunCalls(int most) {
   for (int made = 0;; ++made) {
-    if (made == kCallsInTurn && Post([this] { RunCalls(); })) return;
+    if (made == most && Post([this] { RunCalls(kCallsInTurn); })) return;
     std::optional<FairQueue::Next> next;
     {
       absl::MutexLock lock(&turns_mutex_);
@@ -229,20 +232,23 @@ void Core::OnStreamEnded(StreamId stream) {
   });
 }
 
-WatchId Core::Watch(const std::string& name, std::shared_ptr<WatchSink> sink) {
+WatchId Core::Watch(const std::string& name, std::shared_ptr<WatchSink> sink,
+                    const std::string& caller) {
   const WatchId id = next_id_++;
-  const bool posted = Post([this, id, name, sink] {
+  TakeTurn(caller, [this, id, name, sink = std::move(sink)] {
+    if (sink->Ended()) return;
     if (shut_down_) return sink->End(ShuttingDown());
     watches_[id] = sink;
     Handle(WatchStarted{.id = id, .name = name});
   });
-  if (!posted) sink->End(ShuttingDown());
   return id;
 }
 
-void Core::EndWatch(WatchId watch) {
-  Post([this, watch] {
+void Core::EndWatch(WatchId watch, OpenWatches::Place place) {
+  const std::string caller = place.caller();
+  TakeTurn(caller, [this, watch, place = std::move(place)]() mutable {
     if (watches_.erase(watch) > 0) Handle(WatchEnded{watch});
+    place = {};
   });
 }
 
@@ -300,6 +306,7 @@ void Core::Shutdown() {
     for (auto& [id, reply] : std::exchange(calls_, {})) reply(ShuttingDown());
     for (auto& [id, stream] : std::exchange(streams_, {})) stream->Close(ShuttingDown());
     for (auto& [id, watch] : std::exchange(watches_, {})) watch->End(ShuttingDown());
+    RunCalls(std::numeric_limits<int>::max());  // ends the calls and watches that wait
     done.Notify();
   });
   if (posted) done.WaitForNotification();

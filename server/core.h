@@ -19,6 +19,7 @@
 #include "server/controller/controller.h"
 #include "server/journal/journal_backup.h"
 #include "server/journal/journal_writer.h"
+#include "server/open_watches.h"
 #include "server/planning/fair_queue.h"
 #include "server/planning/plan_desk.h"
 #include "server/planning/precompute.h"
@@ -41,6 +42,8 @@ class WatchSink {
   virtual ~WatchSink() = default;
   virtual void Offer(std::shared_ptr<const Reply> value) = 0;
   virtual void End(const absl::Status& status) = 0;
+  // Whether nobody waits for a value any more.
+  virtual bool Ended() = 0;
 };
 
 // Receives events of the core for logs and metrics. Called on the core's strand, except OnPlanned
@@ -97,8 +100,14 @@ class Core {
   void OnStreamMessage(StreamMessage message, absl::AnyInvocable<void()> handled);
   void OnStreamEnded(StreamId stream);
 
-  WatchId Watch(const std::string& name, std::shared_ptr<WatchSink> sink);
-  void EndWatch(WatchId watch);
+  // Begin and end of a watch wait for the caller's turn, like its calls and in order with them. A
+  // watch whose sink has ended by then does not begin.
+  WatchId Watch(const std::string& name, std::shared_ptr<WatchSink> sink,
+                const std::string& caller);
+  // Gives the place back only when nothing of the watch is left here, so a caller who begins and
+  // ends watches in a loop has no more of them waiting than OpenWatches allows. REQUIRES: Watch()
+  // was called for the place's caller.
+  void EndWatch(WatchId watch, OpenWatches::Place place);
 
   // As of the last event: see remesh_journal_behind.
   bool journal_behind() const { return journal_behind_; }
@@ -106,6 +115,7 @@ class Core {
   // The topology that an empty topology in a request stands for now; may be null.
   std::shared_ptr<const planner::Topology> topology();
   PlanCache& plans() { return plans_; }
+  OpenWatches& open_watches() { return open_watches_; }
   CoreObserver& observer() { return observer_; }
   Precomputer& precomputer() { return precomputer_; }
   PlanDesk& desk() { return desk_; }
@@ -146,8 +156,10 @@ class Core {
   bool Post(F task);
   void Handle(Event event);
   void Perform(Actions actions);
-  // Makes the calls whose turn it is, and posts itself again if more calls wait.
-  void RunCalls();
+  // Runs the task on the strand in the caller's turn.
+  void TakeTurn(const std::string& caller, FairQueue::Task task);
+  // Makes the calls whose turn it is, up to `most`, and posts itself again if more calls wait.
+  void RunCalls(int most);
   bool AwaitNoExecution(absl::Duration patience);
   void Do(SendToWorker& action);
   void Do(CloseStream& action);
@@ -173,6 +185,7 @@ class Core {
   absl::Mutex topology_mutex_;
   std::shared_ptr<const planner::Topology> topology_ ABSL_GUARDED_BY(topology_mutex_);
 
+  OpenWatches open_watches_;  // outlives every task that holds a place
   absl::Mutex turns_mutex_;
   FairQueue waiting_calls_ ABSL_GUARDED_BY(turns_mutex_);
   bool call_is_posted_ ABSL_GUARDED_BY(turns_mutex_) = false;  // RunCalls()

@@ -32,6 +32,8 @@ class OpenWatches {
       if (watches_ != nullptr) watches_->End(caller_);
     }
 
+    const std::string& caller() const { return caller_; }
+
    private:
     OpenWatches* watches_ = nullptr;
     std::string caller_;

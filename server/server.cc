@@ -57,7 +57,7 @@ Server::Server(Options options, Core& core)
     : options_(std::move(options)),
       core_(core),
       limits_(options_.limits, SteadyClock()),
-      services_(MakeServices({core_, options_.authorizer, limits_, watches_, options_.audit.get()},
+      services_(MakeServices({core_, options_.authorizer, limits_, options_.audit.get()},
                              options_.describe)),
       credentials_(service::MakeServerCredentials(options_.certificates)) {}
 

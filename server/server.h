@@ -14,7 +14,6 @@
 #include "remesh/v1/admin.pb.h"
 #include "server/call_limits.h"
 #include "server/core.h"
-#include "server/open_watches.h"
 #include "service/accept_loop.h"
 #include "service/audit_log.h"
 #include "service/authorization.h"
@@ -66,7 +65,6 @@ class Server {
   const Options options_;
   Core& core_;
   CallLimits limits_;
-  OpenWatches watches_;
   // Held by gRPC's base class, so that files that include this one need not compile the callbacks.
   const std::vector<std::unique_ptr<grpc::Service>> services_;
   int port_ = 0;

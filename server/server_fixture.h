@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "absl/functional/function_ref.h"
+#include "absl/synchronization/notification.h"
 #include "base/error.h"
 #include "remesh/v1/plan.grpc.pb.h"
 #include "remesh/v1/reshard.grpc.pb.h"
@@ -77,6 +78,25 @@ class ServerFixture : public testing::Test, public CoreObserver {
   std::unique_ptr<v1::ReshardService::Stub> reshards_;
   std::unique_ptr<v1::WorkerService::Stub> workers_stub_;
   std::vector<std::unique_ptr<ScriptedWorker>> workers_;
+};
+
+// Blocks the controller's strand until it is destroyed.
+class Holding {
+ public:
+  explicit Holding(Core& core) {
+    v1::GetStateRequest none;
+    none.set_name("jobs/a/states/none");
+    core.Call(none, [held = held_, free = free_](const absl::StatusOr<Reply>&) {
+      held->Notify();
+      free->WaitForNotification();
+    });
+    held_->WaitForNotification();
+  }
+  ~Holding() { free_->Notify(); }
+
+ private:
+  const std::shared_ptr<absl::Notification> held_ = std::make_shared<absl::Notification>();
+  const std::shared_ptr<absl::Notification> free_ = std::make_shared<absl::Notification>();
 };
 
 template <typename Response, typename Call>

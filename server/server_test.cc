@@ -9,8 +9,6 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "absl/synchronization/blocking_counter.h"
-#include "absl/synchronization/notification.h"
 #include "server/server_fixture.h"
 
 namespace remesh::server {
@@ -200,56 +198,6 @@ TEST_F(ServerTest, AStreamThatIsSupersededDropsTheCommandsThatWait) {
   EXPECT_EQ(GetErrorInfo(service::StatusFromGrpc(stream->Finish())).reason, "SUPERSEDED");
 }
 
-// Blocks the controller's strand until it is destroyed.
-class Holding {
- public:
-  explicit Holding(Core& core) {
-    v1::GetStateRequest none;
-    none.set_name("jobs/a/states/none");
-    core.Call(none, [held = held_, free = free_](const absl::StatusOr<Reply>&) {
-      held->Notify();
-      free->WaitForNotification();
-    });
-    held_->WaitForNotification();
-  }
-  ~Holding() { free_->Notify(); }
-
- private:
-  const std::shared_ptr<absl::Notification> held_ = std::make_shared<absl::Notification>();
-  const std::shared_ptr<absl::Notification> free_ = std::make_shared<absl::Notification>();
-};
-
-// Regression: calls ran in the order of their arrival, so a thousand calls of one caller kept other
-// callers and workers waiting.
-TEST_F(ServerTest, OneCallersManyCallsKeepNobodyElseWaiting) {
-  absl::Mutex mutex;
-  std::vector<std::string> order;
-  absl::BlockingCounter answered(103);
-  v1::ListWorkersRequest list;
-  const auto ask = [&](const std::string& caller) {
-    core_->Call(
-        list,
-        [&, caller](const absl::StatusOr<Reply>&) {
-          {
-            absl::MutexLock lock(&mutex);
-            order.push_back(caller);
-          }
-          answered.DecrementCount();
-        },
-        caller);
-  };
-  {
-    const Holding holding(*core_);
-    for (int i = 0; i < 100; ++i) ask("many");
-    ask("few");
-    ask("few");
-    ask("one");
-  }
-  answered.Wait();
-  const std::vector<std::string> begin(order.begin(), order.begin() + 5);
-  EXPECT_EQ(begin, std::vector<std::string>({"many", "few", "one", "many", "few"}));
-}
-
 // Regression: ten thousand messages of any length could wait.
 TEST_F(ServerTest, AWorkerWhoseMessagesWaitForTheControllerMaySayNoMoreThanSomeMegabytes) {
   grpc::ClientContext context;
@@ -265,32 +213,6 @@ TEST_F(ServerTest, AWorkerWhoseMessagesWaitForTheControllerMaySayNoMoreThanSomeM
   }
   const grpc::Status end = stream->Finish();
   EXPECT_FALSE(end.ok());
-}
-
-TEST_F(ServerTest, OneCallerHasSoManyWatchesOpenAndGetsAnotherWhenOneEnds) {
-  AttachWorkers();
-  CreateReadyState(kRows);
-  v1::WatchStateRequest request;
-  request.set_name(kState);
-  std::deque<grpc::ClientContext> contexts;
-  std::vector<std::unique_ptr<grpc::ClientReader<v1::State>>> watches;
-  const auto watch = [&] {
-    watches.push_back(states_->WatchState(&contexts.emplace_back(), request));
-    v1::State seen;
-    return watches.back()->Read(&seen);
-  };
-  for (int i = 0; i < OpenWatches::kOfCallerMax; ++i) ASSERT_TRUE(watch());
-  EXPECT_FALSE(watch());
-  EXPECT_EQ(GetErrorInfo(service::StatusFromGrpc(watches.back()->Finish())).reason,
-            "TOO_MANY_WATCHES");
-  grpc::ClientContext context;
-  EXPECT_EQ(
-      GetErrorInfo(service::StatusFromGrpc(plans_->WatchPlans(&context, {})->Finish())).reason,
-      "TOO_MANY_WATCHES");
-  contexts.front().TryCancel();
-  watches.front()->Finish();
-  EXPECT_TRUE(Eventually([&] { return watch(); }));
-  for (grpc::ClientContext& open : contexts) open.TryCancel();
 }
 
 TEST_F(ServerTest, ShutdownEndsStreamsAndWatchesWithUnavailable) {

@@ -315,7 +315,7 @@ grpc::ServerWriteReactor<v1::WatchPlansResponse>* PlanService::WatchPlans(
   if (status.ok()) status = AtField("filter", ValidateFilter(request->filter()));
   if (!status.ok()) return new RefusedStream<v1::WatchPlansResponse>(status);
   std::string caller = CallerOf(*context);
-  absl::StatusOr<OpenWatches::Place> place = backend_.watches.Begin(caller);
+  absl::StatusOr<OpenWatches::Place> place = backend_.core.open_watches().Begin(caller);
   if (!place.ok()) return new RefusedStream<v1::WatchPlansResponse>(place.status());
   return PlanWatchStream::Start(backend_.core, *std::move(place), std::move(caller),
                                 request->filter());

@@ -34,7 +34,7 @@ grpc::ServerWriteReactor<v1::Execution>* ReshardService::WatchExecution(
   // States can be watched too, but not by this call.
   if (status.ok()) status = ParseExecutionName("name", request->name()).status();
   if (!status.ok()) return new RefusedStream<v1::Execution>(status);
-  absl::StatusOr<OpenWatches::Place> place = backend_.watches.Begin(CallerOf(*context));
+  absl::StatusOr<OpenWatches::Place> place = backend_.core.open_watches().Begin(CallerOf(*context));
   if (!place.ok()) return new RefusedStream<v1::Execution>(place.status());
   return WatchStream<v1::Execution>::Start(backend_.core, *std::move(place), request->name());
 }

@@ -50,7 +50,7 @@ grpc::ServerWriteReactor<v1::State>* StateService::WatchState(
   // Executions can be watched too, but not by this call.
   if (status.ok()) status = ParseStateName("name", request->name()).status();
   if (!status.ok()) return new RefusedStream<v1::State>(status);
-  absl::StatusOr<OpenWatches::Place> place = backend_.watches.Begin(CallerOf(*context));
+  absl::StatusOr<OpenWatches::Place> place = backend_.core.open_watches().Begin(CallerOf(*context));
   if (!place.ok()) return new RefusedStream<v1::State>(place.status());
   return WatchStream<v1::State>::Start(backend_.core, *std::move(place), request->name());
 }

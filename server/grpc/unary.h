@@ -14,7 +14,6 @@
 #include "server/call_limits.h"
 #include "server/caller.h"
 #include "server/core.h"
-#include "server/open_watches.h"
 #include "service/audit_log.h"
 #include "service/authorization.h"
 #include "service/error_info.h"
@@ -26,7 +25,6 @@ struct Backend {
   Core& core;
   const service::Authorizer& authorizer;
   CallLimits& limits;
-  OpenWatches& watches;
   service::AuditLog* audit = nullptr;  // null: no audit log
 
   // Authorizes and counts a call; call it once for each call, except for an Attach, which is

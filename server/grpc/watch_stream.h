@@ -24,7 +24,7 @@ class WatchStream : public grpc::ServerWriteReactor<T>, public WatchSink {
   static WatchStream* Start(Core& core, OpenWatches::Place place, const std::string& name) {
     std::shared_ptr<WatchStream> stream(new WatchStream(core, std::move(place)));
     stream->self_ = stream;
-    stream->watch_ = core.Watch(name, stream);
+    stream->watch_ = core.Watch(name, stream, stream->place_.caller());
     return stream.get();
   }
 
@@ -46,6 +46,11 @@ class WatchStream : public grpc::ServerWriteReactor<T>, public WatchSink {
     Proceed(lock);
   }
 
+  bool Ended() override {
+    absl::MutexLock lock(&mutex_);
+    return end_.has_value();
+  }
+
   void OnWriteDone(bool ok) override {
     absl::ReleasableMutexLock lock(&mutex_);
     writing_ = false;
@@ -54,15 +59,13 @@ class WatchStream : public grpc::ServerWriteReactor<T>, public WatchSink {
   }
 
   void OnCancel() override {
-    core_.EndWatch(watch_);
     absl::ReleasableMutexLock lock(&mutex_);
     Drop();
     Proceed(lock);
   }
 
   void OnDone() override {
-    core_.EndWatch(watch_);
-    place_ = {};
+    core_.EndWatch(watch_, std::move(place_));
     self_ = nullptr;  // may be the last owner
   }
 

@@ -1,0 +1,214 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// How callers share the controller's strand.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "absl/synchronization/mutex.h"
+#include "absl/synchronization/notification.h"
+#include "server/server_fixture.h"
+
+namespace remesh::server {
+namespace {
+
+// Names in the order in which they were added.
+class Order {
+ public:
+  void Add(const std::string& name) {
+    absl::MutexLock lock(&mutex_);
+    names_.push_back(name);
+  }
+  std::vector<std::string> names() {
+    absl::MutexLock lock(&mutex_);
+    return names_;
+  }
+
+ private:
+  absl::Mutex mutex_;
+  std::vector<std::string> names_ ABSL_GUARDED_BY(mutex_);
+};
+
+// Keeps the status with which its watch ended.
+class WatchEnd : public WatchSink {
+ public:
+  explicit WatchEnd(std::function<void()> on_end) : on_end_(std::move(on_end)) {}
+
+  void Offer(std::shared_ptr<const Reply>) override {}
+  void End(const absl::Status& status) override {
+    {
+      absl::MutexLock lock(&mutex_);
+      EXPECT_FALSE(end_.has_value());
+      end_ = status;
+    }
+    on_end_();
+  }
+  bool Ended() override { return end().has_value(); }
+
+  std::optional<absl::Status> end() {
+    absl::MutexLock lock(&mutex_);
+    return end_;
+  }
+
+ private:
+  const std::function<void()> on_end_;
+  absl::Mutex mutex_;
+  std::optional<absl::Status> end_ ABSL_GUARDED_BY(mutex_);
+};
+
+class TurnsTest : public ServerFixture {
+ protected:
+  static constexpr char kNone[] = "jobs/a/states/none";  // a watch of it ends at once
+
+  // Adds the caller to order_ when the call is answered.
+  void AskFor(const std::string& caller) {
+    core_->Call(
+        v1::ListWorkersRequest(),
+        [this, caller](const absl::StatusOr<Reply>&) { order_.Add(caller); }, caller);
+  }
+  // Adds the caller to order_ when the watch has ended.
+  std::shared_ptr<WatchEnd> WatchFor(const std::string& caller) {
+    auto sink = std::make_shared<WatchEnd>([this, caller] { order_.Add(caller); });
+    core_->Watch(kNone, sink, caller);
+    return sink;
+  }
+  // Waits until `count` calls and watches have been added to order_.
+  void AwaitAll(size_t count) {
+    EXPECT_TRUE(Eventually([&] { return order_.names().size() >= count; }));
+  }
+  std::vector<std::string> First(size_t count) {
+    const std::vector<std::string> all = order_.names();
+    return {all.begin(), all.begin() + static_cast<ptrdiff_t>(std::min(count, all.size()))};
+  }
+
+  Order order_;
+};
+
+// Regression: calls ran in the order of their arrival, so a thousand calls of one caller kept other
+// callers and workers waiting.
+TEST_F(TurnsTest, OneCallersManyCallsKeepNobodyElseWaiting) {
+  {
+    const Holding holding(*core_);
+    for (int i = 0; i < 100; ++i) AskFor("many");
+    for (const char* caller : {"few", "few", "one"}) AskFor(caller);
+  }
+  AwaitAll(103);
+  EXPECT_EQ(First(5), std::vector<std::string>({"many", "few", "one", "many", "few"}));
+}
+
+// Regression: a watch took no turn, so a caller who began and ended watches in a loop kept every
+// call and the workers waiting.
+TEST_F(TurnsTest, OneCallersManyWatchesKeepNobodyElseWaiting) {
+  {
+    const Holding holding(*core_);
+    for (int i = 0; i < 100; ++i) WatchFor("many");
+    AskFor("few");
+    WatchFor("few");
+    AskFor("one");
+  }
+  AwaitAll(103);
+  EXPECT_EQ(First(5), std::vector<std::string>({"many", "few", "one", "many", "few"}));
+}
+
+TEST_F(TurnsTest, ACallersCallsAndWatchesKeepTheirOrder) {
+  std::shared_ptr<WatchEnd> watch;
+  absl::Notification answered;
+  {
+    const Holding holding(*core_);
+    watch = WatchFor("caller");
+    core_->Call(
+        v1::ListWorkersRequest(),
+        [&](const absl::StatusOr<Reply>&) {
+          EXPECT_TRUE(watch->Ended());
+          answered.Notify();
+        },
+        "caller");
+  }
+  answered.WaitForNotification();
+}
+
+TEST_F(TurnsTest, AWatchThatEndsBeforeItsTurnIsSkipped) {
+  {
+    const Holding holding(*core_);
+    const auto watch = WatchFor("caller");
+    watch->End(absl::CancelledError("gone"));  // a second End fails the test
+    AskFor("caller");
+  }
+  AwaitAll(2);
+}
+
+TEST_F(TurnsTest, ShutdownEndsWatchesThatWait) {
+  std::vector<std::shared_ptr<WatchEnd>> watches;
+  std::thread shutdown;
+  {
+    const Holding holding(*core_);
+    for (int i = 0; i < 1000; ++i) watches.push_back(WatchFor("caller"));
+    shutdown = std::thread([&] { core_->Shutdown(); });
+  }
+  shutdown.join();
+  for (const auto& watch : watches) EXPECT_TRUE(watch->Ended());
+  const auto late = WatchFor("caller");
+  AwaitAll(1001);
+  EXPECT_EQ(late->end()->code(), absl::StatusCode::kUnavailable);
+}
+
+// Opens watches of one caller, through gRPC.
+class PlacesTest : public ServerFixture {
+ protected:
+  PlacesTest() { request_.set_name(kState); }
+  ~PlacesTest() override {
+    for (grpc::ClientContext& open : contexts_) open.TryCancel();
+  }
+
+  // Returns whether the new watch has read a value.
+  bool Opens() {
+    watches_.push_back(states_->WatchState(&contexts_.emplace_back(), request_));
+    v1::State seen;
+    return watches_.back()->Read(&seen);
+  }
+  // The reason why a new watch ends; "" if it does not.
+  std::string Refusal() {
+    grpc::ClientContext context;
+    context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(5));
+    const auto watch = states_->WatchState(&context, request_);
+    return GetErrorInfo(service::StatusFromGrpc(watch->Finish())).reason;
+  }
+  void EndFirst() {
+    contexts_.front().TryCancel();
+    watches_.front()->Finish();
+  }
+
+ private:
+  v1::WatchStateRequest request_;
+  std::deque<grpc::ClientContext> contexts_;
+  std::vector<std::unique_ptr<grpc::ClientReader<v1::State>>> watches_;
+};
+
+// Regression: a place was given back before the strand had handled the end of its watch, so one
+// caller could make any number of watches wait for the strand.
+TEST_F(PlacesTest, OneCallerHasSoManyWatchesAndGetsAnotherWhenTheStrandHasEndedOne) {
+  AttachWorkers();
+  CreateReadyState(kRows);
+  for (int i = 0; i < OpenWatches::kOfCallerMax; ++i) ASSERT_TRUE(Opens());
+  EXPECT_EQ(Refusal(), "TOO_MANY_WATCHES");
+  grpc::ClientContext context;
+  EXPECT_EQ(
+      GetErrorInfo(service::StatusFromGrpc(plans_->WatchPlans(&context, {})->Finish())).reason,
+      "TOO_MANY_WATCHES");
+  {
+    const Holding holding(*core_);
+    EndFirst();
+    for (int i = 0; i < 200; ++i) ASSERT_EQ(Refusal(), "TOO_MANY_WATCHES");
+  }
+  EXPECT_TRUE(Eventually([&] { return Opens(); }));
+}
+
+}  // namespace
+}  // namespace remesh::server
