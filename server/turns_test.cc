@@ -144,6 +144,21 @@ TEST_F(TurnsTest, AWatchThatEndsBeforeItsTurnIsSkipped) {
   AwaitAll(2);
 }
 
+// Regression: calls that had come before a worker's messages waited, each, for all messages that
+// the worker sent meanwhile.
+TEST_F(TurnsTest, SixteenCallsAreMadeBeforeOtherTasksOfTheStrand) {
+  {
+    const Holding holding(*core_);  // is the first of sixteen
+    for (int i = 0; i < 40; ++i) AskFor("call");
+    for (int i = 0; i < 5; ++i) core_->OnStreamMessage({}, [&] { order_.Add("message"); });
+  }
+  AwaitAll(45);
+  std::vector<std::string> expected(15, "call");
+  expected.insert(expected.end(), 5, "message");
+  expected.insert(expected.end(), 25, "call");
+  EXPECT_EQ(order_.names(), expected);
+}
+
 TEST_F(TurnsTest, ShutdownEndsWatchesThatWait) {
   std::vector<std::shared_ptr<WatchEnd>> watches;
   std::thread shutdown;
