@@ -61,6 +61,7 @@ constexpr FairQueue::Limits kCallsWait{.waiting_max = std::numeric_limits<size_t
                                        .waiting_max_of_caller = std::numeric_limits<size_t>::max(),
                                        .running_max_of_caller = 1};
 constexpr int kLongLookupThreads = 2;
+constexpr int kWatchWriters = 2;  // of which one caller may use one
 // Threads for work that may take long yield to those that answer calls.
 constexpr int kPatientNice = 10;
 constexpr absl::Duration kReconfigurePatience = absl::Seconds(1);
@@ -99,6 +100,9 @@ Core::Core(Options options, CoreObserver& observer)
                      .waiting_max = options_.waiting_max,
                      .nice = kPatientNice,
                      .fair = true}),
+      watch_writers_({.threads = kWatchWriters,
+                      .waiting_max = std::numeric_limits<size_t>::max(),  // OpenWatches limits them
+                      .fair = true}),
       streamers_(options_.stream_threads, options_.waiting_max),
       programs_(options_.stream_threads, options_.waiting_max),
       desk_(plans_, {lookups_, long_lookups_, kLookupQuantum},
@@ -144,7 +148,9 @@ Core::~Core() {
     ticker_stops_ = true;
   }
   if (ticker_.joinable()) ticker_.join();
-  for (ThreadPool* pool : {&quick_planners_, &planners_, &lookups_, &long_lookups_}) pool->Stop();
+  for (ThreadPool* pool :
+       {&quick_planners_, &planners_, &lookups_, &long_lookups_, &watch_writers_})
+    pool->Stop();
   streamers_.Stop();
   programs_.Stop();
   strand_.Stop();

@@ -4,7 +4,6 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <deque>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -172,57 +171,6 @@ TEST_F(TurnsTest, ShutdownEndsWatchesThatWait) {
   const auto late = WatchFor("caller");
   AwaitAll(1001);
   EXPECT_EQ(late->end()->code(), absl::StatusCode::kUnavailable);
-}
-
-// Opens watches of one caller, through gRPC.
-class PlacesTest : public ServerFixture {
- protected:
-  PlacesTest() { request_.set_name(kState); }
-  ~PlacesTest() override {
-    for (grpc::ClientContext& open : contexts_) open.TryCancel();
-  }
-
-  // Returns whether the new watch has read a value.
-  bool Opens() {
-    watches_.push_back(states_->WatchState(&contexts_.emplace_back(), request_));
-    v1::State seen;
-    return watches_.back()->Read(&seen);
-  }
-  // The reason why a new watch ends; "" if it does not.
-  std::string Refusal() {
-    grpc::ClientContext context;
-    context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(5));
-    const auto watch = states_->WatchState(&context, request_);
-    return GetErrorInfo(service::StatusFromGrpc(watch->Finish())).reason;
-  }
-  void EndFirst() {
-    contexts_.front().TryCancel();
-    watches_.front()->Finish();
-  }
-
- private:
-  v1::WatchStateRequest request_;
-  std::deque<grpc::ClientContext> contexts_;
-  std::vector<std::unique_ptr<grpc::ClientReader<v1::State>>> watches_;
-};
-
-// Regression: a place was given back before the strand had handled the end of its watch, so one
-// caller could make any number of watches wait for the strand.
-TEST_F(PlacesTest, OneCallerHasSoManyWatchesAndGetsAnotherWhenTheStrandHasEndedOne) {
-  AttachWorkers();
-  CreateReadyState(kRows);
-  for (int i = 0; i < OpenWatches::kOfCallerMax; ++i) ASSERT_TRUE(Opens());
-  EXPECT_EQ(Refusal(), "TOO_MANY_WATCHES");
-  grpc::ClientContext context;
-  EXPECT_EQ(
-      GetErrorInfo(service::StatusFromGrpc(plans_->WatchPlans(&context, {})->Finish())).reason,
-      "TOO_MANY_WATCHES");
-  {
-    const Holding holding(*core_);
-    EndFirst();
-    for (int i = 0; i < 200; ++i) ASSERT_EQ(Refusal(), "TOO_MANY_WATCHES");
-  }
-  EXPECT_TRUE(Eventually([&] { return Opens(); }));
 }
 
 }  // namespace

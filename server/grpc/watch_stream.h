@@ -17,7 +17,7 @@
 namespace remesh::server {
 
 // A stream that sends the newest value of one resource: during a write, later values replace each
-// other. Lives until gRPC calls OnDone().
+// other. Values are written on Core::watch_writers(). Lives until gRPC calls OnDone().
 template <typename T>
 class WatchStream : public grpc::ServerWriteReactor<T>, public WatchSink {
  public:
@@ -77,21 +77,32 @@ class WatchStream : public grpc::ServerWriteReactor<T>, public WatchSink {
     if (!end_) end_ = absl::CancelledError("the caller hung up");
   }
 
-  // Starts the next operation if none is running. Releases the lock first, because gRPC may call
-  // back at once.
+  // Starts the next operation if none is running.
   void Proceed(absl::ReleasableMutexLock& lock) ABSL_NO_THREAD_SAFETY_ANALYSIS {
     if (writing_ || finished_) return;
     if (next_ != nullptr) {
       writing_ = true;
-      current_ = std::move(next_);
-      lock.Release();
-      this->StartWrite(&std::get<T>(*current_));
-    } else if (end_) {
-      finished_ = true;
-      const grpc::Status status = service::StatusToGrpc(*end_);
-      lock.Release();
-      this->Finish(status);
+      ThreadPool& pool = core_.watch_writers();
+      if (pool.Post({.caller = place_.caller()}, [stream = self_] { stream->Write(); })) return;
+      writing_ = false;
+      next_ = nullptr;
+      if (!end_) end_ = NotTaken(pool);
     }
+    if (!end_) return;
+    finished_ = true;
+    const grpc::Status status = service::StatusToGrpc(*end_);
+    lock.Release();  // gRPC may call back at once
+    this->Finish(status);
+  }
+
+  // Writes the newest value, unless the caller has hung up meanwhile.
+  void Write() ABSL_NO_THREAD_SAFETY_ANALYSIS {
+    absl::ReleasableMutexLock lock(&mutex_);
+    current_ = std::exchange(next_, nullptr);
+    writing_ = current_ != nullptr;
+    if (!writing_) return Proceed(lock);
+    lock.Release();  // gRPC may call back at once
+    this->StartWrite(&std::get<T>(*current_));
   }
 
   Core& core_;
@@ -102,7 +113,7 @@ class WatchStream : public grpc::ServerWriteReactor<T>, public WatchSink {
   absl::Mutex mutex_;
   std::shared_ptr<const Reply> next_ ABSL_GUARDED_BY(mutex_);
   std::optional<absl::Status> end_ ABSL_GUARDED_BY(mutex_);
-  bool writing_ ABSL_GUARDED_BY(mutex_) = false;
+  bool writing_ ABSL_GUARDED_BY(mutex_) = false;  // or Write() waits for its thread
   bool finished_ ABSL_GUARDED_BY(mutex_) = false;
 };
 
