@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/grpc/worker_stream.h"
+
+#include <grpcpp/server_builder.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <memory>
+#include <string>
+
+#include "absl/synchronization/notification.h"
+#include "server/server_fixture.h"
+
+namespace remesh::server {
+namespace {
+
+// Serves Attach, and lets the test send commands on the stream.
+class OneStream : public v1::WorkerService::CallbackService {
+ public:
+  explicit OneStream(Core& core) : core_(core) {}
+
+  grpc::ServerBidiReactor<v1::AttachRequest, v1::AttachResponse>* Attach(
+      grpc::CallbackServerContext*) override {
+    // Destroyed with the stream.
+    const auto ended = std::shared_ptr<void>(nullptr, [this](void*) { ended_.Notify(); });
+    stream_ = WorkerStream::Start(core_, [this, ended](const std::string&) {
+      ++registers_;
+      return WorkerStream::Proof::kNone;
+    });
+    return stream_;
+  }
+
+  WorkerStream& stream() { return *stream_; }
+  // How many messages that register have been read.
+  int registers() const { return registers_; }
+  void AwaitEnd() { ended_.WaitForNotification(); }
+
+ private:
+  Core& core_;
+  WorkerStream* stream_ = nullptr;
+  std::atomic<int> registers_ = 0;
+  absl::Notification ended_;
+};
+
+class WorkerStreamTest : public ServerFixture {
+ protected:
+  static constexpr int kMoreThanIsQueued = 17'000;
+
+  WorkerStreamTest() : service_(*core_) {
+    grpc::ServerBuilder builder;
+    builder.RegisterService(&service_);
+    stream_server_ = builder.BuildAndStart();
+    stub_ = v1::WorkerService::NewStub(stream_server_->InProcessChannel({}));
+    *register_.mutable_register_() = WorkerIdentity("c", 4, 2);
+  }
+
+  bool IsAttached() {
+    const auto list = Ask<v1::ListWorkersResponse>(
+        [&](auto* c, auto* r) { return workers_stub_->ListWorkers(c, {}, r); });
+    return list.ok() && list->workers_size() == 1 && list->workers(0).alive();
+  }
+
+  OneStream service_;
+  std::unique_ptr<grpc::Server> stream_server_;
+  std::unique_ptr<v1::WorkerService::Stub> stub_;
+  v1::AttachRequest register_;
+};
+
+// Regression: a worker that read no commands, but sent heartbeats, was taken for alive.
+TEST_F(WorkerStreamTest, AWorkerThatDoesNotReadItsCommandsIsAwayAndNothingMoreIsRead) {
+  grpc::ClientContext context;
+  const auto stream = stub_->Attach(&context);
+  ASSERT_TRUE(stream->Write(register_));
+  v1::AttachResponse command;
+  ASSERT_TRUE(stream->Read(&command));
+  EXPECT_TRUE(IsAttached());
+  for (int i = 0; i < kMoreThanIsQueued; ++i) service_.stream().Send({});
+  EXPECT_TRUE(Eventually([&] { return !IsAttached(); }));
+  ASSERT_TRUE(stream->Write(register_));  // ends the read that was under way
+  while (stream->Read(&command)) continue;
+  EXPECT_EQ(GetErrorInfo(service::StatusFromGrpc(stream->Finish())).reason, "WORKER_TOO_SLOW");
+  service_.AwaitEnd();
+  EXPECT_EQ(service_.registers(), 1);
+}
+
+}  // namespace
+}  // namespace remesh::server
