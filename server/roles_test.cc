@@ -13,7 +13,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/synchronization/notification.h"
 #include "remesh/v1/local.pb.h"
+#include "server/planning/planning_test_spec.h"
 #include "server/server_fixture.h"
 #include "service/credentials.h"
 #include "service/error_info.h"
@@ -221,6 +223,45 @@ TEST_F(RolesTest, EveryMethodForEveryRole) {
   }
   EXPECT_EQ(methods, MethodRules().size());
   std::cout << table << "\n" << methods << " methods, " << gaps << " gaps\n";
+}
+
+class ProgramThreadsTest : public RolesTest {
+ protected:
+  ~ProgramThreadsTest() override { free_->Notify(); }
+
+  // Holds all threads of the pool, each for another caller.
+  void Hold(ThreadPool& pool) {
+    for (int i = 0; i < core_options_.stream_threads; ++i) {
+      const auto wait = [free = free_] { free->WaitForNotification(); };
+      ASSERT_TRUE(pool.Post({.caller = absl::StrCat("caller ", i)}, wait));
+    }
+  }
+  absl::Status FetchProgram(const std::string& id) {
+    const auto made = CreatePlan(TestSpec());
+    if (!made.ok()) return made.status();
+    v1::GetHostProgramRequest request;
+    request.set_plan(made->plan().name());
+    request.set_host("host-0");
+    return CallOnce(*StubOf(id), "/remesh.v1.PlanService/GetHostProgram",
+                    request.SerializeAsString());
+  }
+
+ private:
+  const std::shared_ptr<absl::Notification> free_ = std::make_shared<absl::Notification>();
+};
+
+// Regression: a worker's identity was looked for under a caller's name, so a worker with a
+// certificate waited for streams of others in the middle of a move.
+TEST_F(ProgramThreadsTest, AWorkerWithACertificateDoesNotWaitForOtherStreams) {
+  Hold(core_->streamers().pool());
+  const absl::Status status = FetchProgram("spiffe://remesh.local/worker/host-0");
+  EXPECT_TRUE(status.ok()) << status;
+}
+
+TEST_F(ProgramThreadsTest, AnotherPeerWithACertificateDoesNotUseTheThreadsOfWorkers) {
+  Hold(core_->programs().pool());
+  const absl::Status status = FetchProgram("spiffe://remesh.local/viewer/v");
+  EXPECT_TRUE(status.ok()) << status;
 }
 
 // Peers with a certificate of the CA but without a role may use only health and reflection.
