@@ -220,6 +220,7 @@ StreamId Core::OpenStream(std::shared_ptr<WorkerSink> sink) {
   const bool posted = Post([this, id, sink] {
     if (shut_down_) return sink->Close(ShuttingDown());
     streams_[id] = sink;
+    Handle(StreamOpened{id});
   });
   if (!posted) sink->Close(ShuttingDown());
   return id;

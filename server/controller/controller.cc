@@ -38,6 +38,9 @@ Actions Controller::Handle(Event event, Moment now) {
           [&](Call& call) { OnCall(call, now, out); },
           [&](const WatchStarted& watch) { machines_.watches.OnStarted(watch, out); },
           [&](const WatchEnded& watch) { machines_.watches.OnEnded(watch.id); },
+          [&](const StreamOpened& opened) {
+            machines_.new_streams.OnOpened(opened.stream, now.steady);
+          },
           [&](const StreamMessage& message) { OnStreamMessage(message, machines_, now, out); },
           [&](const StreamEnded& ended) { OnStreamEnded(ended.stream, machines_, now, out); },
           [&](const Planned& planned) { OnPlanned(planned, out); },
@@ -94,6 +97,7 @@ void Controller::OnExecutionEnded(const ExecutionEnd& end, Moment now, Outbox& o
 
 void Controller::OnTick(Moment now, Outbox& out) {
   if (const Timestamp pause = pause_.OnTick(now.steady); pause.count() > 0) Forgive(pause, out);
+  machines_.new_streams.OnTick(now.steady, out);
   DropSilentHosts(machines_, now, out);
   if (machines_.leadership.behind()) return;
   for (const std::string& name : std::set<std::string>(machines_.executions.running())) {
@@ -109,6 +113,7 @@ void Controller::Forgive(Timestamp pause, Outbox& out) {
     out.Warn(
         absl::StrCat("the server stood still for ", pause / std::chrono::milliseconds(1), " ms"));
   }
+  machines_.new_streams.Forgive(pause);
   machines_.membership.Forgive(pause);
   machines_.starts.Forgive(pause);
   machines_.executions.Forgive(pause);

@@ -106,6 +106,37 @@ TEST_F(ControllerWorkersTest, TheServersOwnPauseIsNobodysSilence) {
   EXPECT_EQ(Refused(a), "WORKER_LOST");
 }
 
+// Regression: a stream on which no register came stayed open for ever.
+TEST_F(ControllerWorkersTest, AStreamWithoutARegisterIsClosedAfterTenSeconds) {
+  const StreamId silent = 100, ends = 101;
+  Handle(StreamOpened{silent});
+  Handle(StreamOpened{ends});
+  Handle(StreamOpened{last_stream_ + 1});
+  const StreamId a = Attach("a");
+  Handle(StreamEnded{ends});
+  v1::AttachRequest beat;
+  for (int second = 1; second <= 11; ++second) {
+    EXPECT_FALSE(closed_.contains(silent)) << second;
+    now_.steady += std::chrono::seconds(1);
+    beat.mutable_heartbeat()->set_progress(second);
+    Say(a, beat);
+    Handle(Tick{});
+  }
+  EXPECT_EQ(Refused(silent), "NOT_REGISTERED");
+  EXPECT_FALSE(closed_.contains(ends));
+  EXPECT_FALSE(closed_.contains(a));
+}
+
+TEST_F(ControllerWorkersTest, TheServersOwnPauseDoesNotCloseAStreamWithoutARegister) {
+  options_.tick_interval = std::chrono::milliseconds(250);
+  StartServer();
+  const StreamId silent = 100;
+  Handle(StreamOpened{silent});
+  now_.steady += std::chrono::seconds(60);
+  Handle(Tick{});
+  EXPECT_FALSE(closed_.contains(silent));
+}
+
 // 2,000,000 shards of one host would not fit into one message.
 TEST_F(ControllerWorkersTest, LargeAssignmentsComeInParts) {
   v1::AttachResponse message;

@@ -60,6 +60,10 @@ struct WatchEnded {
   WatchId id = 0;
 };
 
+// A worker has opened a stream, and must register on it soon.
+struct StreamOpened {
+  StreamId stream = 0;
+};
 struct StreamMessage {
   StreamId stream = 0;
   v1::AttachRequest message;
@@ -97,7 +101,7 @@ struct Drain {
 // Time has passed. Comes at least a few times per lost_after.
 struct Tick {};
 
-using Event = std::variant<Call, WatchStarted, WatchEnded, StreamMessage, StreamEnded, Planned,
-                           Persisted, Reconfigure, Drain, Tick>;
+using Event = std::variant<Call, WatchStarted, WatchEnded, StreamOpened, StreamMessage, StreamEnded,
+                           Planned, Persisted, Reconfigure, Drain, Tick>;
 
 }  // namespace remesh::server

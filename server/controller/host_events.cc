@@ -114,6 +114,7 @@ void OnWorkerMessage(const std::string& host, const v1::AttachRequest& message, 
 }  // namespace
 
 void OnStreamMessage(const StreamMessage& message, Machines& machines, Moment now, Outbox& out) {
+  machines.new_streams.Remove(message.stream);
   if (machines.parked.Keep(message, machines.leadership.leads(), out)) return;
   Membership& membership = machines.membership;
   membership.Hear(message, now);
@@ -131,6 +132,7 @@ void OnStreamMessage(const StreamMessage& message, Machines& machines, Moment no
 }
 
 void OnStreamEnded(StreamId stream, Machines& machines, Moment now, Outbox& out) {
+  machines.new_streams.Remove(stream);
   machines.parked.Take(stream);
   Carry(machines.membership.EndStream(stream, now, out), machines, now, out);
 }

@@ -9,6 +9,7 @@
 #include "server/controller/leadership.h"
 #include "server/controller/membership.h"
 #include "server/controller/owed.h"
+#include "server/controller/new_streams.h"
 #include "server/controller/parked_streams.h"
 #include "server/controller/starts.h"
 #include "server/controller/states.h"
@@ -18,7 +19,7 @@ namespace remesh::server {
 
 // The machines of the controller, ordered by what they may know: each has read access to those
 // before it. Only the dispatcher changes several of them for one event: controller.h, host_events.h
-// and settle.h.
+// and settle.h. Has more than 12 fields because it holds every machine.
 struct Machines {
   Machines(ControllerOptions options, RandomBits random, const Restored& restored);
   Machines(const Machines&) = delete;
@@ -30,6 +31,7 @@ struct Machines {
   const RandomBits random;
   JournalQueue journal;
   Leadership leadership;
+  NewStreams new_streams;
   ParkedStreams parked;
   Membership membership;
   Commands commands;

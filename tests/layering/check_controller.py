@@ -15,7 +15,7 @@ ORDER = [
      " outbox overloaded own_pause pagination placed records topology_rules uid"),
     ("journal queue", "journal_queue"),
     ("leadership", "leadership"),
-    ("membership", "commands data_addresses membership parked_streams worker_registry"),
+    ("membership", "commands data_addresses membership new_streams parked_streams worker_registry"),
     ("states", "state_registry states tombstones wanted"),
     ("executions", "attempt_commands attempt_peers communicators execution execution_hosts execution_spec executions remembered_executions"),
     ("starts", "starts"),
