@@ -5,10 +5,10 @@
 
 namespace remesh::service {
 
-// Lets the C library keep memory that one plan freed for the next: up to 8 MiB at the top of each
-// heap, from which it takes blocks below 4 MiB. By default it returns such memory to the kernel and
-// faults it in again, which takes about a sixth of the time to plan a small request. Call before
-// any thread starts. Does nothing without glibc.
+// Lets the C library keep memory that one plan or move freed for the next: up to 8 MiB at the top of
+// each heap, from which it takes blocks below 4 MiB. By default it returns such memory to the kernel
+// and faults it in again, which takes about a sixth of the time to plan a small request, and is most
+// page faults of a move. Call before any thread starts. Does nothing without glibc.
 void KeepFreedMemory();
 
 // Returns freed memory that the C library has kept to the kernel, when there is much of it.

@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "base/status_macros.h"
+#include "service/heap.h"
 #include "service/library_log.h"
 #include "service/log.h"
 #include "service/read_settings.h"
@@ -81,6 +82,7 @@ absl::Status Run(const service::ReadResult& read, const service::Settings& setti
 }
 
 int Main(int argc, char** argv) {
+  service::KeepFreedMemory();
   service::ExplainTermination();
   service::LogGrpcAsOurs();
   LogUcxAsOurs();
