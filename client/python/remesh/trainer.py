@@ -101,9 +101,11 @@ class Trainer:
         """What is lent by a lease is lost now (lending.py). Waits for at most 10 s until the worker has let go of it; if the worker has not,
         warns, and keeps the tensors until the process ends."""
         loans, self._loans = list(self._loans.values()), {}
-        self._server.close()
-        self._worker.close()
-        _end(loans)
+        try:
+            _end(loans)
+        finally:
+            self._server.close()
+            self._worker.close()
 
     def create_state(self, state: state_pb2.State) -> state_pb2.State:
         """Declares the state; the trainers on its hosts may then allocate."""
@@ -126,23 +128,28 @@ class Trainer:
     def lend(self, state: str, memories: Sequence, places: Sequence[lending.Place], timeout_seconds: float = _CALL_SECONDS) -> local_pb2.SealResponse:
         """Replaces allocate(), writing and seal(): lends the trainer's own `memories`, in which `places` locate every shard of this host
         (lending.py). Waits for all work that this process has given those GPUs, and until some trainer has created a state with shards
-        on this host. GPU memory is held until wait_returned() or unseal(). An error is raised only when the worker has let go of what was
-        lent by a lease, or after 10 s with a warning (see close())."""
+        on this host. GPU memory is held until wait_returned() or unseal(). If the call fails, its error is raised only when the worker has
+        let go of what was lent by a lease, or after 10 s with a warning (see close()).
+
+        If the state has a former loan, that loan is ended then; the new loan stands even if an interrupt breaks this off."""
         for memory in memories:
             getattr(memory, "synchronize", lambda: None)()
         loan = _Loan(self._worker_socket, memories)
         try:
+            _kept.add(loan)  # before the worker can have the memory
             request = loan.request(state)
             for place in places:
                 request.shards.add(array=place.array, device=place.device, memory=place.memory, offset=place.offset, box=place.box)
             with _waiting_until(f"{state} lies on this host", timeout_seconds):
                 response = self.local.Lend(request, timeout=timeout_seconds)
+            loan.generation = response.generation
         except BaseException:
             _end([loan])
             raise
-        self._end_loan(state)
-        loan.generation = response.generation
+        former = self._loans.get(state)
         self._loans[state] = loan
+        if former:
+            _end([former])
         return response
 
     def lend_tensors(self, state: str, tensors: Sequence[lending.TensorPlace], timeout_seconds: float = _CALL_SECONDS) -> local_pb2.SealResponse:
@@ -153,21 +160,21 @@ class Trainer:
         """Waits until the worker has let go of what this trainer lent it of the state: when the generation is retired, unsealed or deleted.
         Then the memory may be written and freed. TimeoutError."""
         give_up = time.monotonic() + timeout_seconds
-        while state in self._loans and self._loans[state].held(lambda loan: self._is_lent(state, loan.generation)):
+        loan = self._loans.get(state)
+        while loan and loan.held(lambda: self._is_lent(state, loan.generation)):
             if time.monotonic() > give_up:
                 raise TimeoutError(f"after {timeout_seconds:g} s the worker still has what was lent it of {state}")
             time.sleep(_PAUSE_SECONDS)
-        self._end_loan(state)
+        if loan:
+            self._loans.pop(state, None)
+            loan.close()
+            _kept.discard(loan)
 
     def unseal(self, state: str) -> local_pb2.SealResponse:
         """Takes back this host's shards, or the lent memory, for writing. Refused while the state is MOVING."""
         response = self.local.Unseal(local_pb2.UnsealRequest(state=state), timeout=_CALL_SECONDS)
         self.wait_returned(state)
         return response
-
-    def _end_loan(self, state: str) -> None:
-        if state in self._loans:
-            _end([self._loans.pop(state)])
 
     def _is_lent(self, state: str, generation: int) -> bool:
         try:
@@ -270,8 +277,8 @@ class _Loan:
         self._memories = [memory for memory in self._memories if memory.kind != "host"]
         return request
 
-    def held(self, is_lent: Callable[["_Loan"], bool]) -> bool:
-        return self._lease.held() if self._lease else is_lent(self)
+    def held(self, is_lent: Callable[[], bool]) -> bool:
+        return self._lease.held() if self._lease else is_lent()
 
     def close(self) -> None:
         if self._lease:
@@ -285,20 +292,25 @@ class _Loan:
             return True
 
 
-# Loans that the worker did not give back in time: it may still read their memory, which must not be freed or used again.
-_kept = []
+# The owner of all loans by a lease, whatever becomes of their trainers: the worker may read their memory, which must not be freed or used
+# again until the worker has said that it does not have it.
+_kept = set()
 
 
-def _end(loans: List[_Loan]) -> None:
+def _not_let_go(loans: Sequence[_Loan], give_up: float) -> List[_Loan]:
+    """Drops those of the loans that the worker has let go of, and returns the others."""
+    others = [loan for loan in loans if loan.outlives_lease(give_up)]
+    _kept.difference_update(set(loans).difference(others))
+    return others
+
+
+def _end(loans: Sequence[_Loan]) -> None:
     """Ends the leases of the loans, and waits until the worker has let go of their memory."""
     for loan in loans:
         loan.close()
     give_up = time.monotonic() + _LET_GO_SECONDS
-    try:
-        while (loans := [loan for loan in loans if loan.outlives_lease(give_up)]) and time.monotonic() <= give_up:
-            time.sleep(_LOOK_SECONDS)
-    finally:  # an interrupt, too, may leave some
-        _kept.extend(loans)
+    while (loans := _not_let_go(loans, give_up)) and time.monotonic() <= give_up:
+        time.sleep(_LOOK_SECONDS)
     if loans:
         warnings.warn(f"after {_LET_GO_SECONDS:g} s the worker still has memory that this process lent: the memory is kept until the process "
                       "ends", RuntimeWarning, stacklevel=3)

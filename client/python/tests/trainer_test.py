@@ -2,6 +2,7 @@
 """remesh.trainer against a planner and a worker that only pretend, in this process."""
 import concurrent.futures
 import contextlib
+import gc
 import itertools
 import pathlib
 import shutil
@@ -9,8 +10,10 @@ import socket
 import sys
 import tempfile
 import threading
+import time
 import types
 import unittest
+import warnings
 import weakref
 from unittest import mock
 
@@ -46,6 +49,7 @@ class FakeWorker(local_pb2_grpc.LocalServiceServicer):
         self.path = folder / "buffer"
         self.path.write_bytes(bytes(128))
         self.retires = self.retired = self.hangs = self.refuses_loans = False
+        self.on_lend = lambda: None
         self.refusals = iter([])  # of GetShards: codes and reasons
 
     def Allocate(self, request, context):
@@ -72,18 +76,19 @@ class FakeWorker(local_pb2_grpc.LocalServiceServicer):
     def Seal(self, request, context):
         return local_pb2.SealResponse(sealed_shards=2, total_shards=2)
 
-
     def Lend(self, request, context):
+        self.on_lend()
         if self.refuses_loans:
             context.abort(grpc.StatusCode.INVALID_ARGUMENT, "no")
         return local_pb2.SealResponse(sealed_shards=1, total_shards=1, generation=1)
 
 
 class FakeHandles:
-    """The worker's socket of handles. `has` says whether the worker has memory of the lease open, each time that it is asked."""
+    """The worker's socket of handles. `has` says whether the worker has memory of the lease open, each time that it is asked. leases: how
+    many stand."""
 
     def __init__(self, path):
-        self.has, self.asked = itertools.repeat(False), 0
+        self.has, self.asked, self.leases = itertools.repeat(False), 0, 0
         self._server = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._server.bind(path)
         self._server.listen()
@@ -99,13 +104,17 @@ class FakeHandles:
                 threading.Thread(target=self._answer, args=(self._server.accept()[0],), daemon=True).start()
 
     def _answer(self, end):
+        lease = 0
         with end:
             while question := end.recv(100):
                 if question == b"lease":
+                    lease = 1
+                    self.leases += 1
                     end.send(b"ok 0123")
                 else:
                     self.asked += 1
                     end.send(b"yes" if next(self.has) else b"no")
+        self.leases -= lease
 
 
 class FakePlanner(reshard_pb2_grpc.ReshardServiceServicer, state_pb2_grpc.StateServiceServicer):
@@ -159,7 +168,8 @@ class TrainerTest(unittest.TestCase):
         server.add_insecure_port(f"unix:{socket_path}")
         port = server.add_insecure_port("127.0.0.1:0")
         server.start()
-        trainer = Trainer(f"127.0.0.1:{port}", socket_path)
+        self.another_trainer = lambda: Trainer(f"127.0.0.1:{port}", socket_path)
+        trainer = self.another_trainer()
         self.planner, self.handles = planner, FakeHandles(socket_path + ".handles")
         self.addCleanup(self.handles.close)
         self.addCleanup(trainer.close)
@@ -231,14 +241,14 @@ class TrainerTest(unittest.TestCase):
         self.assertEqual(str(failure.exception), "jobs/a/executions/1 ended in FAILED: "
                          "UNAVAILABLE (WORKER_LOST): host-1 is lost [host=host-1]")
 
-    def _lend(self, trainer):
-        """Lends memory that a handle names. Returns a weak reference to the memory."""
+    def _lend(self, trainer, state=STATE, cells=None):
+        """Lends memory that a handle names. Returns a weak reference to the memory, which is also appended to `cells`."""
         memory = types.SimpleNamespace(kind="sim", device_uuid="sim:0", bytes=64, ipc=lending.Allocation(bytes(64), 64))
         memory.cell = Memory()
-        try:
-            trainer.lend(STATE, [memory], [])
-        finally:
-            cell = weakref.ref(memory.cell)
+        cell = weakref.ref(memory.cell)
+        if cells is not None:
+            cells.append(cell)
+        trainer.lend(state, [memory], [])
         return cell
 
     def test_close_waits_until_the_worker_has_let_go_of_what_was_lent(self):
@@ -274,6 +284,65 @@ class TrainerTest(unittest.TestCase):
         with mock.patch("time.sleep", side_effect=KeyboardInterrupt), self.assertRaises(KeyboardInterrupt):
             trainer.close()
         self.assertIsNotNone(memory())
+
+    def test_an_interrupt_before_the_wait_frees_nothing_that_the_worker_has(self):
+        trainer = self.start()
+        memory = self._lend(trainer)
+        self.handles.has = itertools.repeat(True)
+        with mock.patch("remesh.lending.Lease.close", side_effect=KeyboardInterrupt), self.assertRaises(KeyboardInterrupt):
+            trainer.close()
+        self.assertIsNotNone(memory())
+
+    def test_a_new_loan_stands_though_the_end_of_the_former_is_interrupted(self):
+        trainer, cells = self.start(), []
+        self._lend(trainer, cells=cells)
+        self.handles.has = itertools.repeat(True)
+        with mock.patch("time.sleep", side_effect=KeyboardInterrupt), self.assertRaises(KeyboardInterrupt):
+            self._lend(trainer, cells=cells)
+        self._expect_only_the_second_stands(trainer, cells)
+
+    @mock.patch("remesh.trainer._LET_GO_SECONDS", 0.0)
+    def test_a_new_loan_stands_though_the_warning_of_the_former_is_an_error(self):
+        trainer, cells = self.start(), []
+        self._lend(trainer, cells=cells)
+        self.handles.has = itertools.repeat(True)
+        with warnings.catch_warnings(), self.assertRaisesRegex(RuntimeWarning, "still has memory"):
+            warnings.simplefilter("error")
+            self._lend(trainer, cells=cells)
+        self._expect_only_the_second_stands(trainer, cells)
+
+    def _expect_only_the_second_stands(self, trainer, cells):
+        self.assertTrue(all(cell() is not None for cell in cells), "the worker has them")
+        self._until(lambda: self.handles.leases == 1)
+        with self.assertRaisesRegex(TimeoutError, "still has"):
+            trainer.wait_returned(STATE, 0)
+        self.handles.has = itertools.repeat(False)
+        trainer.wait_returned(STATE)
+        self.assertIsNone(cells[1]())
+
+    def _until(self, what):
+        give_up = time.monotonic() + 20
+        while not what():
+            self.assertLess(time.monotonic(), give_up)
+            time.sleep(0.01)
+
+    def test_a_trainer_that_cannot_close_its_channels_ends_its_loans(self):
+        trainer = self.start()
+        memory = self._lend(trainer)
+        held = []
+        self.handles.has = (held.append(memory() is not None) or answer for answer in (True, False))
+        with mock.patch.object(trainer._server, "close", side_effect=RuntimeError("cannot")), self.assertRaisesRegex(RuntimeError, "cannot"):
+            trainer.close()
+        self.assertEqual(held, [True, True])
+        self.assertIsNone(memory())
+
+    def test_what_was_given_back_is_not_asked_for_again(self):
+        trainer = self.start()
+        memory = self._lend(trainer)
+        self.handles.has = iter([False])
+        trainer.wait_returned(STATE)
+        self.assertIsNone(memory())
+        self.assertEqual(self.handles.asked, 1)
 
     def test_waiting_goes_on_while_the_worker_does_not_answer(self):
         trainer = self.start()
