@@ -162,6 +162,7 @@ class Lease:
     def __init__(self, worker_socket: str):
         self._worker_socket, self._process = worker_socket, os.getpid()
         self._connection = device_memory.connect(worker_socket)
+        self._answer_may_come = False  # to an earlier question: a new one would take it for its own
         _leases.add(self)  # before anything may fork
         try:
             self.token = device_memory.token_in(worker_socket, device_memory.ask(self._connection, b"lease"))
@@ -171,15 +172,12 @@ class Lease:
 
     def held(self, timeout_seconds: float = device_memory.PATIENCE_SECONDS) -> bool:
         """Whether the worker still has memory open that was lent by this lease, which may have ended. ConnectionError if the worker does not
-        say, TimeoutError if it does not answer. A forked child has lent nothing."""
+        say, TimeoutError if it does not answer in time. A forked child has lent nothing."""
         if self._process != os.getpid():
             return False
         question = f"held {self.token}".encode()
-        try:
-            answer = "" if self._connection.fileno() < 0 else device_memory.ask(self._connection, question)
-        except ConnectionError:
-            answer = ""
-        if not answer:  # the worker closed this connection, but may be alive and still read the memory
+        answer = "" if self.closed() or self._answer_may_come else self._ask(question, timeout_seconds)
+        if not answer:  # if the worker closed this connection, it may be alive and still read the memory
             try:
                 with device_memory.connect(self._worker_socket, timeout_seconds) as another:
                     answer = device_memory.ask(another, question)
@@ -188,6 +186,19 @@ class Lease:
         if not answer:
             raise ConnectionError(f"{self._worker_socket}.handles: the worker does not say whether it still has the memory that was lent")
         return answer == "yes"
+
+    def _ask(self, question: bytes, timeout_seconds: float) -> str:
+        self._connection.settimeout(timeout_seconds)
+        self._answer_may_come = True  # stays so after a timeout or an interrupt
+        try:
+            answer = device_memory.ask(self._connection, question)
+        except ConnectionError:
+            answer = ""
+        self._answer_may_come = False
+        return answer
+
+    def closed(self) -> bool:
+        return self._connection.fileno() < 0
 
     def close(self) -> None:
         self._connection.close()

@@ -99,7 +99,7 @@ class Trainer:
 
     def close(self) -> None:
         """What is lent by a lease is lost now (lending.py). Waits for at most 10 s until the worker has let go of it; if the worker has not,
-        warns, and keeps the tensors until the process ends."""
+        warns, and keeps the tensors until a later lend() or close() of any trainer finds that it has."""
         loans, self._loans = list(self._loans.values()), {}
         try:
             _end(loans)
@@ -134,6 +134,7 @@ class Trainer:
         If the state has a former loan, that loan is ended then; the new loan stands even if an interrupt breaks this off."""
         for memory in memories:
             getattr(memory, "synchronize", lambda: None)()
+        _sweep()
         loan = _Loan(self._worker_socket, memories)
         try:
             _kept.add(loan)  # before the worker can have the memory
@@ -284,10 +285,15 @@ class _Loan:
         if self._lease:
             self._lease.close()
 
+    def lend_is_over(self) -> bool:
+        """Whether the Lend call has ended: memory that the worker does not have then, it will not have again."""
+        return self.generation > 0 or self._lease is None or self._lease.closed()
+
     def outlives_lease(self, give_up: float) -> bool:
         """Whether the worker still has memory that was lent by the lease, or does not say so by `give_up`."""
+        patience = min(max(give_up - time.monotonic(), _LOOK_SECONDS), device_memory.PATIENCE_SECONDS)
         try:
-            return self._lease is not None and self._lease.held(max(give_up - time.monotonic(), _LOOK_SECONDS))
+            return self._lease is not None and self._lease.held(patience)
         except OSError:  # a worker that does not answer may still have the memory
             return True
 
@@ -304,16 +310,22 @@ def _not_let_go(loans: Sequence[_Loan], give_up: float) -> List[_Loan]:
     return others
 
 
+def _sweep(but: Sequence[_Loan] = ()) -> None:
+    """Drops every loan, but these, that the worker has let go of by now. Does not wait for it."""
+    _not_let_go([loan for loan in _kept.difference(but) if loan.lend_is_over()], give_up=time.monotonic())
+
+
 def _end(loans: Sequence[_Loan]) -> None:
     """Ends the leases of the loans, and waits until the worker has let go of their memory."""
     for loan in loans:
         loan.close()
+    _sweep(but=loans)
     give_up = time.monotonic() + _LET_GO_SECONDS
     while (loans := _not_let_go(loans, give_up)) and time.monotonic() <= give_up:
         time.sleep(_LOOK_SECONDS)
     if loans:
-        warnings.warn(f"after {_LET_GO_SECONDS:g} s the worker still has memory that this process lent: the memory is kept until the process "
-                      "ends", RuntimeWarning, stacklevel=3)
+        warnings.warn(f"after {_LET_GO_SECONDS:g} s the worker still has memory that this process lent: the memory is kept; a later lend() or "
+                      "close() frees it once the worker has let go of it", RuntimeWarning, stacklevel=3)
 
 
 def _ipc_of(memory) -> Optional[lending.Allocation]:

@@ -157,6 +157,21 @@ class LeaseTest(unittest.TestCase):
                     lease.held()
             thread.join()
 
+    def test_a_late_answer_is_not_taken_for_that_to_the_next_question(self):
+        lease, ends = self._lease(b"ok 0123")
+        with self.assertRaises(TimeoutError):
+            lease.held(0.01)
+        ends[0].send(b"yes")
+
+        def answer():
+            with self.server.accept()[0] as end:
+                self.assertEqual(end.recv(100), b"held 0123")
+                end.send(b"no")
+        thread = threading.Thread(target=answer, daemon=True)
+        thread.start()
+        self.assertFalse(lease.held())
+        thread.join()
+
     def test_what_an_ended_lease_holds_is_asked_by_another_connection(self):
         lease, _ = self._lease(b"ok 0123")
         lease.close()

@@ -336,6 +336,52 @@ class TrainerTest(unittest.TestCase):
         self.assertEqual(held, [True, True])
         self.assertIsNone(memory())
 
+    @mock.patch("remesh.trainer._LOOK_SECONDS", 10.0)  # a slow machine may need more than a look
+    def test_what_a_trainer_lent_that_was_never_closed_is_kept_until_the_worker_has_let_go_of_it(self):
+        trainer = self.start()
+        memory = self._lend(self.another_trainer())
+        gc.collect()
+        self.handles.has = itertools.repeat(True)
+        self._lend(trainer)
+        self.assertIsNotNone(memory())
+        self.assertEqual(self.handles.leases, 2)
+        self.handles.has = itertools.repeat(False)
+        self._lend(trainer, "jobs/a/states/c")
+        self.assertIsNone(memory())
+
+    @mock.patch("remesh.trainer._LOOK_SECONDS", 10.0)  # a slow machine may need more than a look
+    def test_a_loan_that_is_being_made_is_not_taken_for_one_that_was_given_back(self):
+        trainer, other = self.start(), self.another_trainer()
+
+        def close_another_trainer():
+            self.worker.on_lend = lambda: None
+            other.close()
+        self.worker.on_lend = close_another_trainer  # it looks for loans that the worker does not have
+        memory = self._lend(lender := self.another_trainer())
+        self.handles.has = itertools.repeat(True)
+        del lender
+        gc.collect()
+        self.assertIsNotNone(memory())
+        self.handles.has = itertools.repeat(False)
+        self._lend(trainer)
+        self.assertIsNone(memory())
+
+    @mock.patch("remesh.trainer._LOOK_SECONDS", 10.0)  # a slow machine may need more than a look
+    def test_what_was_kept_is_freed_when_the_worker_has_let_go_of_it(self):
+        trainer = self.start()
+        for look in (trainer.close, lambda: self._lend(trainer)):
+            other = self.another_trainer()
+            memory = self._lend(other)
+            self.handles.has = itertools.repeat(True)
+            with mock.patch("remesh.trainer._LET_GO_SECONDS", 0.0), self.assertWarnsRegex(RuntimeWarning, "still has memory"):
+                other.close()
+            self.assertIsNotNone(memory())
+            self.handles.has = itertools.repeat(False)
+            trainer = self.another_trainer()
+            self.addCleanup(trainer.close)
+            look()
+            self.assertIsNone(memory())
+
     def test_what_was_given_back_is_not_asked_for_again(self):
         trainer = self.start()
         memory = self._lend(trainer)
