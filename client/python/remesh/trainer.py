@@ -162,9 +162,9 @@ class Trainer:
         Then the memory may be written and freed. TimeoutError."""
         give_up = time.monotonic() + timeout_seconds
         loan = self._loans.get(state)
-        while loan and loan.held(lambda: self._is_lent(state, loan.generation)):
+        while loan and loan.held(lambda: self._is_lent(state, loan.generation), give_up):
             if time.monotonic() > give_up:
-                raise TimeoutError(f"after {timeout_seconds:g} s the worker still has what was lent it of {state}")
+                raise TimeoutError(f"after {timeout_seconds:g} s the worker still has what was lent it of {state}, or does not say that it has not")
             time.sleep(_PAUSE_SECONDS)
         if loan:
             self._loans.pop(state, None)
@@ -278,8 +278,8 @@ class _Loan:
         self._memories = [memory for memory in self._memories if memory.kind != "host"]
         return request
 
-    def held(self, is_lent: Callable[[], bool]) -> bool:
-        return self._lease.held() if self._lease else is_lent()
+    def held(self, is_lent: Callable[[], bool], give_up: float) -> bool:
+        return self.outlives_lease(give_up) if self._lease else is_lent()
 
     def close(self) -> None:
         if self._lease:

@@ -84,8 +84,8 @@ class FakeWorker(local_pb2_grpc.LocalServiceServicer):
 
 
 class FakeHandles:
-    """The worker's socket of handles. `has` says whether the worker has memory of the lease open, each time that it is asked. leases: how
-    many stand."""
+    """The worker's socket of handles. `has` says whether the worker has memory of the lease open, each time that it is asked; None: it gives
+    no answer. leases: how many stand."""
 
     def __init__(self, path):
         self.has, self.asked, self.leases = itertools.repeat(False), 0, 0
@@ -113,7 +113,9 @@ class FakeHandles:
                     end.send(b"ok 0123")
                 else:
                     self.asked += 1
-                    end.send(b"yes" if next(self.has) else b"no")
+                    has = next(self.has)
+                    if has is not None:
+                        end.send(b"yes" if has else b"no")
         self.leases -= lease
 
 
@@ -389,6 +391,23 @@ class TrainerTest(unittest.TestCase):
         trainer.wait_returned(STATE)
         self.assertIsNone(memory())
         self.assertEqual(self.handles.asked, 1)
+
+    def test_waiting_for_a_lease_goes_on_while_the_worker_does_not_answer(self):
+        trainer = self.start()
+        memory = self._lend(trainer)
+        self.handles.has = iter([None, None, True, False])
+        with mock.patch("remesh.device_memory.PATIENCE_SECONDS", 0.05):
+            trainer.wait_returned(STATE, 20)
+        self.assertEqual(list(self.handles.has), [], "asked until it was no")
+        self.assertIsNone(memory())
+
+    def test_waiting_for_a_lease_ends_at_its_own_deadline(self):
+        trainer = self.start()
+        memory = self._lend(trainer)
+        self.handles.has = itertools.chain([None], itertools.repeat(False))
+        with self.assertRaisesRegex(TimeoutError, "after 0 s the worker still has"):
+            trainer.wait_returned(STATE, 0)
+        self.assertIsNotNone(memory())
 
     def test_waiting_goes_on_while_the_worker_does_not_answer(self):
         trainer = self.start()
