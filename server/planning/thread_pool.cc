@@ -31,6 +31,14 @@ FairQueue::Limits LimitsOf(const ThreadPool::Options& options) {
                                        : std::max<size_t>(1, threads - 1)};
 }
 
+// Tasks in the background wait for hours if need be, so a caller may have half of the places: a
+// single request for plans made ahead may need thousands.
+FairQueue::Limits BackgroundLimitsOf(const ThreadPool::Options& options) {
+  FairQueue::Limits limits = LimitsOf(options);
+  if (options.fair) limits.waiting_max_of_caller = std::max<size_t>(1, options.waiting_max / 2);
+  return limits;
+}
+
 // Linux sets this for one thread. Without permission, only the order of tasks remains.
 void BeNice(int nice) {
   if (nice != 0) (void)setpriority(PRIO_PROCESS, static_cast<id_t>(gettid()), nice);
@@ -51,7 +59,7 @@ absl::Status NotTaken(const ThreadPool& pool) {
 
 ThreadPool::ThreadPool(Options options)
     : tasks_(LimitsOf(options)),
-      background_tasks_(LimitsOf(options)),
+      background_tasks_(BackgroundLimitsOf(options)),
       threads_({.threads = options.threads, .on_start = [nice = options.nice] { BeNice(nice); }}) {
   if (options.execution_threads == 0) return;
   execution_threads_ =

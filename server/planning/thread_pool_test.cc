@@ -71,6 +71,21 @@ TEST(ThreadPoolTest, BackgroundTasksThatCannotWaitAreRefused) {
   release.Notify();
 }
 
+// Regression: a single request for plans made ahead had no room in its caller's share.
+TEST(ThreadPoolTest, ACallersBackgroundTasksMayTakeHalfOfThePlaces) {
+  ThreadPool pool({.threads = 1, .waiting_max = 8, .fair = true});
+  absl::Notification begun, free;
+  ASSERT_TRUE(pool.PostBackground([&] {
+    begun.Notify();
+    free.WaitForNotification();
+  }));
+  begun.WaitForNotification();
+  for (int i = 0; i < 4; ++i) EXPECT_TRUE(pool.PostBackground("a", [] {})) << i;
+  EXPECT_FALSE(pool.PostBackground("a", [] { ADD_FAILURE(); }));
+  EXPECT_TRUE(pool.PostBackground("b", [] {}));
+  free.Notify();
+}
+
 TEST(ThreadPoolTest, StopDropsWhatWaits) {
   ThreadPool pool(1, 1000);
   absl::Notification began, release;
