@@ -24,7 +24,7 @@ namespace {
 
 // Calls that the strand makes before it runs other tasks. With one at a time, every call would wait
 // for all messages that a busy worker has sent meanwhile.
-constexpr int kCallsInTurn = 16;
+constexpr size_t kCallsInTurn = 16;
 
 Moment Now() { return {.steady = SteadyClock().Now(), .wall = absl::Now()}; }
 
@@ -193,8 +193,13 @@ void Core::TakeTurn(const std::string& caller, FairQueue::Task task) {
   if (!posted) RunCalls(kCallsInTurn);  // the strand has stopped: refuses it
 }
 
-void Core::RunCalls(int most) {
-  for (int made = 0;; ++made) {
+size_t Core::WaitingCalls() {
+  absl::MutexLock lock(&turns_mutex_);
+  return waiting_calls_.size();
+}
+
+void Core::RunCalls(size_t most) {
+  for (size_t made = 0;; ++made) {
     if (made == most && Post([this] { RunCalls(kCallsInTurn); })) return;
     std::optional<FairQueue::Next> next;
     {
@@ -313,7 +318,7 @@ void Core::Shutdown() {
     for (auto& [id, reply] : std::exchange(calls_, {})) reply(ShuttingDown());
     for (auto& [id, stream] : std::exchange(streams_, {})) stream->Close(ShuttingDown());
     for (auto& [id, watch] : std::exchange(watches_, {})) watch->End(ShuttingDown());
-    RunCalls(std::numeric_limits<int>::max());  // ends the calls and watches that wait
+    RunCalls(WaitingCalls());  // refuses them; those that come meanwhile are refused in their turn
     done.Notify();
   });
   if (posted) done.WaitForNotification();

@@ -162,7 +162,8 @@ class Core {
   // Runs the task on the strand in the caller's turn.
   void TakeTurn(const std::string& caller, FairQueue::Task task);
   // Makes the calls whose turn it is, up to `most`, and posts itself again if more calls wait.
-  void RunCalls(int most);
+  void RunCalls(size_t most);
+  size_t WaitingCalls();
   bool AwaitNoExecution(absl::Duration patience);
   void Do(SendToWorker& action);
   void Do(CloseStream& action);

@@ -45,7 +45,8 @@ class FairQueue {
   bool CanPop(bool executions_only) const;
   void Ended(const std::string& caller);
 
-  bool empty() const { return lanes_[0].count == 0 && lanes_[1].count == 0; }
+  size_t size() const { return lanes_[0].count + lanes_[1].count; }
+  bool empty() const { return size() == 0; }
 
  private:
   // Tasks of one kind; `callers` is in the order of turns.
