@@ -14,7 +14,7 @@ namespace remesh::server {
 // long, because a stream without a worker costs memory and is of no use. Not thread-safe.
 class NewStreams {
  public:
-  static constexpr Timestamp kFirstMessageWithin = std::chrono::seconds(10);
+  static constexpr Timestamp kFirstMessageWithin = std::chrono::seconds(30);
 
   void OnOpened(StreamId stream, Timestamp now) { opened_[stream] = now; }
   // A message has come on the stream, or it has ended.
