@@ -237,7 +237,8 @@ grpc::ServerWriteReactor<v1::Plan>* PlanService::StreamPlan(CallbackServerContex
   auto make = [pieces = PlanPieces(backend_.core.plans(), *request)](
                   ChunkStream<v1::Plan>::Emit emit) mutable { return pieces.Emit(emit); };
   return FillStream<v1::Plan>(backend_, backend_.core.streamers(), context, "StreamPlan", {},
-                              ReadAhead<v1::Plan>(ahead_, CallerOf(*context), std::move(make)));
+                              ReadAhead<v1::Plan>(ahead_, CallerOf(*context), std::move(make),
+                                                  [context] { return HasGone(*context); }));
 }
 
 ServerUnaryReactor* PlanService::ListPlans(CallbackServerContext* context,
@@ -353,7 +354,8 @@ grpc::ServerWriteReactor<v1::HostProgram>* PlanService::GetHostProgram(
       backend_, ProgramThreads(backend_.core, *context), context, "GetHostProgram",
       {.host = request->host()},
       ReadAhead<v1::HostProgram>(ahead_, CallerOf(*context),
-                                 ProgramPieces(backend_.core.plans(), *request)));
+                                 ProgramPieces(backend_.core.plans(), *request),
+                                 [context] { return HasGone(*context); }));
 }
 
 ServerUnaryReactor* PlanService::ExplainPlan(CallbackServerContext* context,

@@ -28,9 +28,11 @@ class ReadAhead {
   using Emit = absl::FunctionRef<bool(Piece)>;
   using Make = absl::AnyInvocable<absl::Status(Emit emit)>;
 
-  // `kept` must outlive it.
-  ReadAhead(KeptBytes& kept, std::string caller, Make make)
-      : kept_(&kept), caller_(std::move(caller)), make_(std::move(make)) {}
+  // `kept` must outlive it. No more pieces are made once `gone` says that nobody reads them.
+  ReadAhead(
+      KeptBytes& kept, std::string caller, Make make,
+      absl::AnyInvocable<bool()> gone = [] { return false; })
+      : kept_(&kept), caller_(std::move(caller)), make_(std::move(make)), gone_(std::move(gone)) {}
 
   // As Make.
   absl::Status operator()(Emit emit) {
@@ -43,7 +45,7 @@ class ReadAhead {
       } else {
         Keep(std::move(piece));
       }
-      stopped = !wanted && !HasRoom();
+      stopped = !wanted && (gone_() || !HasRoom());
       return !stopped;
     });
     if (!stopped) end_ = status;
@@ -84,6 +86,7 @@ class ReadAhead {
   KeptBytes* kept_;
   std::string caller_;
   Make make_;
+  absl::AnyInvocable<bool()> gone_;
   std::deque<Piece> ahead_;
   std::optional<KeptBytes::Place> place_;  // for `ahead_`
   size_t bytes_ = 0;                       // of the pieces kept since `place_` is there

@@ -21,7 +21,8 @@ class ReadAheadTest : public ::testing::Test {
 
   Pieces MakePieces(int count) {
     return {
-        kept_, "a", [this, count](Pieces::Emit emit) {
+        kept_, "a",
+        [this, count](Pieces::Emit emit) {
           ++expansions_;
           for (; made_ < count; ++made_) {
             v1::HostProgram piece;
@@ -32,7 +33,8 @@ class ReadAheadTest : public ::testing::Test {
             }
           }
           return absl::DataLossError("the end");
-        }};
+        },
+        [this] { return gone_; }};
   }
 
   // Reads as a slow reader, who takes `at_once` pieces of each call. Returns how many came in all.
@@ -56,7 +58,16 @@ class ReadAheadTest : public ::testing::Test {
   KeptBytes kept_{8 * Pieces::kBytes};
   int expansions_ = 0;
   int made_ = 0;
+  bool gone_ = false;
 };
+
+// Regression: as many pieces were made for a reader that had gone as for a slow one.
+TEST_F(ReadAheadTest, NothingMoreIsMadeForAReaderThatHasGone) {
+  Pieces pieces = MakePieces(12);
+  gone_ = true;
+  EXPECT_TRUE(pieces([](const v1::HostProgram&) { return false; }).ok());
+  EXPECT_EQ(made_, 1);
+}
 
 // Regression: it was made again for each piece.
 TEST_F(ReadAheadTest, AnAnswerIsMadeOnceForASlowReader) {
