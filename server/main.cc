@@ -74,7 +74,7 @@ void WritePortFile(const std::string& path, int listen_port, int metrics_port) {
 
 // With some spare threads for libraries: gRPC starts more of them on machines with more cores.
 int ThreadsNeeded(const ServerOptions& options) {
-  constexpr int kOwn = 25;
+  constexpr int kOwn = 27;
   const int grpc = 16 + 4 * static_cast<int>(std::thread::hardware_concurrency());
   return kOwn + grpc + MetricsEndpoint::kThreads +
          static_cast<int>(options.planner_threads + 2 * options.stream_threads);
