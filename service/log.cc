@@ -99,9 +99,19 @@ std::string ReasonOf(const absl::Status& status) {
 }
 
 // The signal then has its usual effect.
-void OnAbort(int) {
+void OnFatalSignal(int signal) {
   FlushLog();
-  std::raise(SIGABRT);
+  std::raise(signal);
+}
+
+// Leaves a handler alone that a library has set.
+void FlushLogAt(int signal) {
+  struct sigaction action {};
+  sigaction(signal, nullptr, &action);
+  if (action.sa_handler != SIG_DFL) return;
+  action.sa_handler = OnFatalSignal;
+  action.sa_flags = SA_RESETHAND;
+  sigaction(signal, &action, nullptr);
 }
 
 }  // namespace
@@ -156,10 +166,7 @@ void SayLast(std::string_view program, const absl::Status& why) {
 void StartLogThread() {
   LogOutput::Stderr().StartThread();
   std::atexit(FlushLog);
-  struct sigaction action {};
-  action.sa_handler = OnAbort;
-  action.sa_flags = SA_RESETHAND;
-  sigaction(SIGABRT, &action, nullptr);
+  for (const int signal : {SIGABRT, SIGSEGV, SIGILL, SIGFPE}) FlushLogAt(signal);
 }
 
 void FlushLog() { LogOutput::Stderr().Flush(); }

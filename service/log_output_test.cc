@@ -288,6 +288,15 @@ TEST_F(LogEndDeathTest, WhatWaitsIsWrittenBeforeAnAbort) {
       ::testing::KilledBySignal(SIGABRT), "number=101 ");
 }
 
+TEST_F(LogEndDeathTest, WhatWaitsIsWrittenBeforeAFaultEndsTheProcess) {
+  EXPECT_EXIT(
+      {
+        LogMany();
+        std::raise(SIGILL);
+      },
+      ::testing::KilledBySignal(SIGILL), "number=101 ");
+}
+
 TEST_F(LogEndDeathTest, WhatWaitsIsWrittenBeforeAnImmediateEnd) {
   EXPECT_EXIT(
       {
