@@ -71,9 +71,12 @@ std::vector<std::string> BufferStore::Folders(const std::string& folder) {
 absl::Status BufferStore::Adopt() {
   const std::vector<std::string> folders = Folders(options_.directory);
   ASSIGN_OR_RETURN(std::vector<Left> left, ReadAll(folders));
-  for (Left& one : left) AdoptOne(std::move(one));
+  // First, because setting aside makes folders, for which a full file system has no room.
   for (const std::string& folder : folders) {
     if (IsTrash(folder)) Remove(folder);
+  }
+  for (Left& one : left) AdoptOne(std::move(one));
+  for (const std::string& folder : folders) {
     std::error_code not_empty;
     if (!IsHidden(folder)) fs::remove(folder, not_empty);
   }

@@ -21,13 +21,13 @@ constexpr int kCannotMount = 77;
 constexpr char kFullState[] = "jobs/a/states/b";
 
 // A small tmpfs on `directory` that only this process sees.
-bool MountSmall(const char* directory) {
+bool MountSmall(const char* directory, const char* options = "size=256k") {
   const uid_t user = getuid(), group = getgid();
   if (unshare(CLONE_NEWUSER | CLONE_NEWNS) != 0) return false;
   std::ofstream("/proc/self/setgroups") << "deny";
   std::ofstream("/proc/self/uid_map") << "0 " << user << " 1";
   std::ofstream("/proc/self/gid_map") << "0 " << group << " 1";
-  return mount("none", directory, "tmpfs", 0, "size=256k") == 0;
+  return mount("none", directory, "tmpfs", 0, options) == 0;
 }
 
 // Fills the file system until a new file has no room for even one byte.
@@ -89,17 +89,49 @@ int LiveOnAFullFileSystem(const std::string& directory) {
   return Fine("reserve again", ReserveWrites(record, 256)) && WriteEpoch(record, 20) ? 0 : 7;
 }
 
-TEST(FullFileSystemTest, EpochsSealsAndCommitsAreStillWritten) {
+// Fills the file system until it has no room for one more folder.
+void FillFolders(const std::string& folder) {
+  std::error_code error;
+  for (int i = 0; !error; ++i)
+    std::filesystem::create_directories(folder + std::to_string(i), error);
+}
+
+// An earlier life ended while it removed a generation, and left another that nobody understands.
+int AdoptOnAFullFileSystem(const std::string& directory) {
+  if (!MountSmall(directory.c_str(), "size=256k,nr_inodes=64")) return kCannotMount;
+  auto store = BufferStore::Open({directory, 0, "boot", 1});
+  if (!Fine("open", store.status())) return 1;
+  if (!Fine("build", (*store)->Create(OneShard(1), v1::SHARD_PHASE_BUILDING))) return 1;
+  const std::string folder = (*store)->Find(kFullState, 1)->folder;
+  store->reset();
+  std::filesystem::rename(folder, folder + "x");  // its manifest belongs elsewhere
+  FillFolders(directory + "/.trash7/");
+  store = BufferStore::Open({directory, 0, "boot", 1});
+  if (!Fine("open again", store.status()) || (*store)->notes().size() != 1) return 2;
+  const std::string note = (*store)->notes()[0];
+  if (note.starts_with("set ")) return 0;
+  std::fprintf(stderr, "%s\n", note.c_str());
+  return 3;
+}
+
+// Runs `live` in a process of its own on an empty folder.
+void Live(int (*live)(const std::string& directory)) {
   std::string directory = ::testing::TempDir() + "/remesh_full.XXXXXX";
   ASSERT_NE(mkdtemp(directory.data()), nullptr);
   const pid_t child = fork();
-  if (child == 0) _exit(LiveOnAFullFileSystem(directory));
+  if (child == 0) _exit(live(directory));
   int status = 0;
   ASSERT_EQ(waitpid(child, &status, 0), child);
   std::filesystem::remove_all(directory);
   ASSERT_TRUE(WIFEXITED(status));
   if (WEXITSTATUS(status) == kCannotMount) GTEST_SKIP() << "this user may not mount a tmpfs";
   EXPECT_EQ(WEXITSTATUS(status), 0);
+}
+
+TEST(FullFileSystemTest, EpochsSealsAndCommitsAreStillWritten) { Live(LiveOnAFullFileSystem); }
+
+TEST(FullFileSystemTest, WhatTheLastLifeWasRemovingMakesRoomToSetOthersAside) {
+  Live(AdoptOnAFullFileSystem);
 }
 
 }  // namespace
