@@ -656,3 +656,16 @@ TEST_F(LendingTest, NobodyWaitsUntilWhatIsRefusedIsClosed) {
 
 }  // namespace
 }  // namespace remesh::worker
+// Descriptors of loans that wait to be opened were limited by nothing.
+TEST(HandleTableTest, WhatIsTakenCountsForItsUserUntilItIsLetGo) {
+  HandleTable table;
+  const absl::Time now = absl::Now();
+  const auto bring = [&](uid_t uid) { return table.Bring(Fd(dup(0)), uid, now); };
+  std::vector<std::shared_ptr<const Fd>> taken;
+  for (size_t i = 0; i < HandleTable::kBroughtMax; ++i) taken.push_back(table.Take(bring(1), now));
+  EXPECT_FALSE(table.Take(bring(1), now));
+  EXPECT_TRUE(table.Take(bring(2), now));
+  taken.pop_back();
+  EXPECT_TRUE(table.Take(bring(1), now));
+}
+

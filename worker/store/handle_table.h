@@ -25,8 +25,10 @@ namespace remesh::worker {
 // brought are closed, which takes as long as there is memory to free.
 class HandleTable {
  public:
-  // Limit on the handles that trainers brought. Beyond it, the oldest handle of the user with the
-  // most handles goes, so that a user who floods the table loses their own.
+  // Limit on the handles that trainers brought and nobody took. Beyond it, the oldest handle of the
+  // user with the most handles goes, so that a user who floods the table loses their own. One user
+  // has at most as many handles, those included that were taken and are still held: a loan that
+  // waits keeps its descriptors open.
   static constexpr size_t kBroughtMax = 1024;
   static constexpr absl::Duration kBroughtAge = absl::Minutes(1);
 
@@ -55,11 +57,17 @@ class HandleTable {
     absl::Time since;
   };
 
+  // The handle that must go because `newcomer` brought the last one; the end if none must.
+  std::deque<Brought>::iterator TooMany(uid_t newcomer) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Closes a handle that Take() returned.
+  void GiveBack(Fd handle, uid_t uid);
+
   LeaseTable leases_;
   mutable absl::Mutex mutex_;
   std::map<std::string, std::weak_ptr<const Fd>, std::less<>> handles_ ABSL_GUARDED_BY(mutex_);
   Closer closer_;
-  std::deque<Brought> brought_ ABSL_GUARDED_BY(mutex_);  // the oldest first
+  std::deque<Brought> brought_ ABSL_GUARDED_BY(mutex_);    // the oldest first
+  std::map<uid_t, size_t> taken_ ABSL_GUARDED_BY(mutex_);  // and still held
 };
 
 }  // namespace remesh::worker
