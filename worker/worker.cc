@@ -102,7 +102,10 @@ absl::StatusOr<std::unique_ptr<Worker>> Worker::Start(WorkerOptions options, Dat
   return worker;
 }
 
-// Ends the parts from the outside in: first those that could bring new work.
+// Ends the parts from the outside in: first those that could bring new work. The socket of handles
+// is the exception: a lender whose connection ends takes that as leave to free its memory, so the
+// socket ends when no such memory is open any more. Its callbacks use handles_ and gate_, which
+// still live, and post to the strand, which drops that.
 Worker::~Worker() {
   endpoint_.reset();
   if (link_ != nullptr) link_->Stop();
@@ -111,7 +114,6 @@ Worker::~Worker() {
   }
   if (server_ != nullptr) server_->Shutdown(std::chrono::seconds(2));
   server_.reset();
-  handle_server_.reset();
   if (strand_ != nullptr) strand_->Stop();
   if (files_ != nullptr) files_->Stop();
   fetcher_.reset();
@@ -120,6 +122,7 @@ Worker::~Worker() {
   store_.reset();
   if (lock_ >= 0) close(lock_);
 }
+  handle_server_.reset();
 
 void Worker::ReloadCertificates() {
   if (certificates_ != nullptr) certificates_->Reload();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A whole worker with a planner that refuses it.
+// A whole worker with a planner that refuses it, to its end.
 #include <grpcpp/server.h>
 #include <grpcpp/server_builder.h>
 #include <gtest/gtest.h>
@@ -18,7 +18,9 @@
 #include "base/error.h"
 #include "remesh/v1/worker.grpc.pb.h"
 #include "service/error_info.h"
+#include "worker/keeper/packets.h"
 #include "worker/transport/testing/memory_transport.h"
+#include "worker/transport/testing/tapped_transport.h"
 #include "worker/worker.h"
 
 namespace remesh::worker {
@@ -73,6 +75,10 @@ class WorkerRefusedTest : public ::testing::Test {
   ~WorkerRefusedTest() override { std::filesystem::remove_all(directory_); }
 
   std::unique_ptr<Worker> Start(const RefusingPlanner& planner) {
+    return Start(planner, fabric_.NewTransport("a"));
+  }
+  std::unique_ptr<Worker> Start(const RefusingPlanner& planner,
+                                std::unique_ptr<Transport> transport) {
     WorkerOptions options;
     options.host = "a";
     options.server_address = absl::StrCat("127.0.0.1:", planner.port());
@@ -83,7 +89,7 @@ class WorkerRefusedTest : public ::testing::Test {
     options.metrics_address = "";
     EXPECT_TRUE(Complete(options).ok());
     DataPlane plane;
-    plane.transport = fabric_.NewTransport("a");
+    plane.transport = std::move(transport);
     plane.devices = HostMemory(1, plane.transport.get());
     auto worker = Worker::Start(options, std::move(plane), [this](const absl::Status& why) {
       why_ = why;
@@ -105,6 +111,35 @@ TEST_F(WorkerRefusedTest, AProcessThatIsSupersededEnds) {
   ended_.WaitForNotification();
   EXPECT_EQ(GetErrorInfo(why_).reason, "ABORTED");  // a message for people
   EXPECT_NE(why_.message().find("another process is host a"), std::string::npos) << why_;
+}
+
+// A transport that says at its end whether the socket of handles answers.
+class AsksAtItsEnd final : public TappedTransport {
+ public:
+  AsksAtItsEnd(std::unique_ptr<Transport> transport, std::string socket, std::string* answer)
+      : TappedTransport(std::move(transport), {}), socket_(std::move(socket)), answer_(answer) {}
+  ~AsksAtItsEnd() override {
+    const auto connection = ConnectForPackets(socket_);
+    if (!connection.ok() || !SendPacket(connection->get(), "held 0123", -1).ok()) return;
+    const auto answer = ReceivePacket(connection->get(), 100);
+    if (answer.ok()) *answer_ = answer->bytes;
+  }
+
+ private:
+  const std::string socket_;
+  std::string* const answer_;
+};
+
+// A lender frees its memory when this socket goes. The data thread, which reads the memory, ended
+// after it.
+TEST_F(WorkerRefusedTest, LendersHearThatTheWorkerIsGoneWhenNothingReadsAnyMore) {
+  RefusingPlanner planner("JOIN_TOKEN");
+  std::string answer;
+  auto worker =
+      Start(planner, std::make_unique<AsksAtItsEnd>(fabric_.NewTransport("a"),
+                                                    directory_ + "/w.sock.handles", &answer));
+  worker.reset();
+  EXPECT_EQ(answer, "no lease has this token (any more)");
 }
 
 TEST_F(WorkerRefusedTest, AWorkerThatIsNotLetInStaysTheSameAndWaits) {
