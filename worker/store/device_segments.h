@@ -55,8 +55,9 @@ class DeviceSegments {
   }
   // The same by a handle of the legacy IPC, as Device::ImportIpc(), of an allocation of `bytes`
   // that `user` lends. An allocation is open once for everything that the user lends of it; users
-  // never share what is open. INVALID_ARGUMENT also if the user said before that it is of other
-  // bytes.
+  // share neither its length nor its end here. CUDA itself opens a handle once in a process, with a
+  // count: a user who knows the handle can keep the allocation mapped. INVALID_ARGUMENT also if the
+  // user said before that it is of other bytes.
   absl::StatusOr<std::shared_ptr<std::byte>> ImportIpc(int local_device, uid_t user,
                                                        const std::string& handle, int64_t bytes);
 
