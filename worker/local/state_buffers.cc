@@ -330,7 +330,7 @@ void StateBuffers::Open(std::shared_ptr<Opening> opening) {
 void StateBuffers::Opened(Opening& opening) {
   const std::string& state = opening.assignment.state();
   const bool given_up = reserving_.extract(state).mapped().given_up;
-  absl::StatusOr<v1::SealResponse> lent = BeingReserved(state);
+  absl::StatusOr<v1::SealResponse> lent = StateChanged(opening);
   if (!given_up) lent = FinishLending(opening);
   opening.loan = Loan();  // what is not lent now is closed
   opening.done(std::move(lent));
@@ -344,13 +344,25 @@ absl::StatusOr<v1::SealResponse> StateBuffers::FinishLending(Opening& opening) {
   const auto it = assigned_.find(assignment.state());
   const bool changed =
       it == assigned_.end() || it->second.committed() || !SameBuffers(it->second, assignment);
-  if (changed) return BeingReserved(assignment.state());
+  if (changed) return StateChanged(opening);
   RETURN_IF_ERROR(store_->Lend(assignment, std::move(opening.loan.lent)));
   const Generation* held = store_->Find(assignment.state(), assignment.generation());
   hooks_.changed(held->Summary());
   v1::SealResponse response;
   response.set_generation(held->number());
   response.set_sealed_shards(held->sealed_shards());
+// Why a loan whose state changed must be tried again. The call itself cannot do so by tokens that
+// are used up.
+absl::Status StateBuffers::StateChanged(const Opening& opening) {
+  const std::string& state = opening.assignment.state();
+  for (const v1::LentMemory& memory : opening.loan.request.memories()) {
+    if (memory.has_ipc()) continue;
+    return StateError(absl::StatusCode::kAborted, "STATE_CHANGED", state,
+                      "changed while its memory was opened: lend again, with new tokens");
+  }
+  return BeingReserved(state);
+}
+
   response.set_total_shards(held->manifest.sealed_size());
   return response;
 }

@@ -64,8 +64,9 @@ class StateBuffers {
   // GENERATION_NOT_FOUND) and FAILED_PRECONDITION (NOT_READABLE) may become OK later; NOT_FOUND
   // (GENERATION_RETIRED) never does. UNAVAILABLE (BEING_RESERVED): the caller must ask again after
   // `reserved` was called. UNAVAILABLE (BEING_LENT), of Lend by the user `lender`: its memory is
-  // being opened, and a later task of the strand calls `done` with the answer, which may be
-  // BEING_RESERVED, as above.
+  // being opened, and a later task of the strand calls `done` with the answer. If the state changed
+  // meanwhile, that is BEING_RESERVED, as above, or, if the request has tokens, which are used up,
+  // ABORTED (STATE_CHANGED).
   absl::StatusOr<v1::ShardsResponse> Allocate(const v1::AllocateRequest& request);
   absl::StatusOr<v1::SealResponse> Seal(const v1::SealRequest& request);
   absl::StatusOr<v1::SealResponse> Lend(const v1::LendRequest& request, uid_t lender,
@@ -99,6 +100,7 @@ class StateBuffers {
   void Reserved(Generation generation, const absl::Status& filled);
   void GiveUp(const std::string& state);
   // An empty generation if the state has no shard on this host; nullopt for other states.
+  static absl::Status StateChanged(const Opening& opening);
   std::optional<Generation> Absent(const std::string& state) const;
   absl::StatusOr<const Generation*> ForSealing(const std::string& state) const;
   absl::Status NoGeneration(const std::string& state, int64_t generation) const;
