@@ -34,6 +34,13 @@ absl::Status MappedShards::CheckWhole() const {
   return absl::OkStatus();
 }
 
+bool EndSome(MappedShards& mapped) {
+  for (int i = 0; i < kMemoriesAtATime && !mapped.files.empty(); ++i) mapped.files.pop_back();
+  for (int i = 0; i < kMemoriesAtATime && !mapped.on_device.empty(); ++i)
+    mapped.on_device.pop_back();
+  return mapped.files.empty() && mapped.on_device.empty();
+}
+
 absl::StatusOr<std::shared_ptr<const MappedShards>> ReachedBy(
     const LocalDevices& devices, std::shared_ptr<const MappedShards> mapped) {
   if (mapped == nullptr || devices.all().front()->name() == "host") return mapped;

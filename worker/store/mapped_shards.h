@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <sys/types.h>
+
+#include <cstdint>
 #include <memory>
 #include <vector>
 
@@ -14,11 +17,20 @@
 
 namespace remesh::worker {
 
+// What a loan takes of the worker's limits (lending.h).
+struct LoanSize {
+  uid_t lender = 0;
+  int64_t host_bytes = 0;
+  int64_t memories = 0;
+};
+
 // A generation's shards in memory. They stay valid until the last owner is gone, whatever becomes
 // of the files. Immutable.
 struct MappedShards {
-  std::shared_ptr<const Lease> lease = nullptr;  // see LentShards; it ends after the
-                                                 // memory: Held() is true until then
+  // Both of lent memory alone, and both end after the memory. See LentShards for `lease`, which is
+  // Held() until then.
+  std::shared_ptr<const Lease> lease = nullptr;
+  std::shared_ptr<const LoanSize> size = nullptr;
   v1::Assignment assignment;
   std::vector<ShardView> shards;  // as assignment.shards
   std::vector<MappedFile> files;  // as ShardPlaces::files; empty for memory of devices
@@ -35,6 +47,11 @@ struct MappedShards {
   // with state and generation).
   absl::Status CheckWhole() const;
 };
+
+// Unmaps or closes at most kMemoriesAtATime of the memories, the last first. Returns true when none
+// is left.
+inline constexpr int kMemoriesAtATime = 64;
+bool EndSome(MappedShards& mapped);
 
 // The same shards by the addresses at which the devices reach them. Errors: as Device::Register().
 absl::StatusOr<std::shared_ptr<const MappedShards>> ReachedBy(
