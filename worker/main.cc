@@ -33,7 +33,7 @@ void WritePortFile(const std::string& path, const Worker& worker) {
 // The worker's own threads, with a reserve for the libraries: gRPC's threads grow with the
 // machine's cores.
 int ThreadsNeeded(const WorkerOptions& options) {
-  constexpr int kOwn = 17;
+  constexpr int kOwn = 18;
   const int grpc = 16 + 4 * static_cast<int>(std::thread::hardware_concurrency());
   return kOwn + grpc + service::MetricsEndpoint::kThreads + static_cast<int>(options.copy_threads);
 }

@@ -92,9 +92,10 @@ absl::StatusOr<std::unique_ptr<Worker>> Worker::Start(WorkerOptions options, Dat
   worker->strand_ = std::make_unique<Strand>();
   worker->pulse_ = std::make_unique<StrandPulse>(worker->strand_.get());
   worker->files_ = std::make_unique<Strand>();
+  worker->loans_ = std::make_unique<Strand>();
   worker->agent_ = std::make_unique<Agent>(
       std::move(agent_options), worker->MakePorts(), worker->strand_.get(), worker->files_.get(),
-      worker->store_.get(), worker->data_.get(), worker->metrics_.get());
+      worker->loans_.get(), worker->store_.get(), worker->data_.get(), worker->metrics_.get());
   worker->MakeLink();
   RETURN_IF_ERROR(worker->Serve());
   worker->started_ = true;
@@ -116,13 +117,14 @@ Worker::~Worker() {
   server_.reset();
   if (strand_ != nullptr) strand_->Stop();
   if (files_ != nullptr) files_->Stop();
+  if (loans_ != nullptr) loans_->Stop();
   fetcher_.reset();
   data_.reset();
   agent_.reset();
   store_.reset();
+  handle_server_.reset();
   if (lock_ >= 0) close(lock_);
 }
-  handle_server_.reset();
 
 void Worker::ReloadCertificates() {
   if (certificates_ != nullptr) certificates_->Reload();

@@ -97,7 +97,8 @@ class Worker {
   std::unique_ptr<Agent> agent_;
   std::unique_ptr<Strand> strand_;
   std::unique_ptr<StrandPulse> pulse_;  // used by the link's writer
-  std::unique_ptr<Strand> files_;       // reserves memory, and opens what trainers lend
+  std::unique_ptr<Strand> files_;       // reserves memory
+  std::unique_ptr<Strand> loans_;       // opens and closes what trainers lend
   std::unique_ptr<PlannerChannel> channel_;
   std::unique_ptr<ProgramFetcher> fetcher_;
   std::unique_ptr<PlannerLink> link_;

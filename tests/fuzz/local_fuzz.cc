@@ -25,12 +25,14 @@ class LocalWorld {
  public:
   ~LocalWorld() {
     files_.Stop();
+    loans_.Stop();
     strand_.Stop();
   }
 
   void Do(const LocalInput::Call& call) {
     RunOn(strand_, [&] { DoNow(call); });
     RunOn(files_, [] {});  // what it reserves is there, or not
+    RunOn(loans_, [] {});
     RunOn(strand_, [] {});
   }
 
@@ -41,6 +43,7 @@ class LocalWorld {
       buffers_.Close();
     });
     RunOn(files_, [] {});
+    loans_.Stop();  // also ends what is opened in portions
     RunOn(strand_, [] {});
     REMESH_CHECK(waiting_ == 0);
     REMESH_CHECK(store_->bytes() <= BufferFolder::kMemoryBytes);
@@ -117,15 +120,17 @@ class LocalWorld {
     if (!status.ok()) CheckRefusal(status);
   }
 
-  Strand strand_, files_;
+  Strand strand_, files_, loans_;
   BufferFolder folder_;
   worker::HandleTable handles_;
   std::unique_ptr<worker::BufferStore> store_ = folder_.Open(&handles_);
   worker::FilesQueue queue_{&strand_, &files_};
+  worker::FilesQueue loan_queue_{&strand_, &loans_};
   worker::StateBuffers buffers_{
       "a",
       store_.get(),
       &queue_,
+      &loan_queue_,
       {.moving = [](const std::string&) { return false; },
        .changed = [](const v1::StateManifest&) {},
        .reserved = [this](const std::string& state,

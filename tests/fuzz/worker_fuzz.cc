@@ -34,12 +34,13 @@ class WorkerWorld {
       done(std::move(reader).Finish());
     };
     agent_ = std::make_unique<Agent>(std::move(options), std::move(ports), &strand_, &files_,
-                                     store_.get(), data_.get(), &metrics_);
+                                     &loans_, store_.get(), data_.get(), &metrics_);
   }
   ~WorkerWorld() {
     RunOn(strand_, [this] { agent_->Close(); });
     data_.reset();
     files_.Stop();
+    loans_.Stop();
     strand_.Stop();
   }
 
@@ -48,6 +49,7 @@ class WorkerWorld {
     // What it began is over by then, but for what waits for peers or for a slow copy.
     for (int i = 0; i < 8; ++i) {
       RunOn(files_, [] {});
+      RunOn(loans_, [] {});
       absl::Notification stopped;
       data_->Stop("no attempt", [&] { stopped.Notify(); });
       stopped.WaitForNotification();
@@ -91,7 +93,7 @@ class WorkerWorld {
   worker::MemoryFabric fabric_;
   v1::HostProgram program_;
   worker::LocalCalls::CallId last_ = 0;
-  Strand strand_, files_;
+  Strand strand_, files_, loans_;
   std::unique_ptr<worker::BufferStore> store_ = folder_.Open();
   std::unique_ptr<Agent> agent_;
   std::unique_ptr<DataThread> data_ = OpenData(fabric_.NewTransport("a"));

@@ -31,16 +31,17 @@ absl::Status WorkerStops() {
 
 }  // namespace
 
-Agent::Agent(Options options, Ports ports, Strand* strand, Strand* files, BufferStore* store,
-             DataThread* data, WorkerMetrics* metrics)
+Agent::Agent(Options options, Ports ports, Strand* strand, Strand* files, Strand* loans,
+             BufferStore* store, DataThread* data, WorkerMetrics* metrics)
     : options_(std::move(options)),
       ports_(std::move(ports)),
       strand_(strand),
       files_(strand, files),
+      loans_(strand, loans),
       store_(store),
       data_(data),
       metrics_(metrics),
-      buffers_(options_.identity.host(), store, &files_,
+      buffers_(options_.identity.host(), store, &files_, &loans_,
                {.moving = [this](const std::string& state) { return Moving(state); },
                 .changed =
                     [this](const v1::StateManifest& manifest) {

@@ -60,11 +60,12 @@ class Agent {
     Mover::Options mover;
   };
 
-  // `strand`, `files`, `store` and `metrics` must outlive the agent; `data` may be destroyed first.
-  // `files` reserves memory, and opens and closes what trainers lend, because that takes time; it
-  // must outlive `store` and `data` too. Call the methods below on `strand`.
-  Agent(Options options, Ports ports, Strand* strand, Strand* files, BufferStore* store,
-        DataThread* data, WorkerMetrics* metrics);
+  // `strand`, `files`, `loans`, `store` and `metrics` must outlive the agent; `data` may be
+  // destroyed first. `files` reserves memory, and `loans` opens and closes what trainers lend,
+  // because that takes time; both must outlive `store` and `data` too. Call the methods below on
+  // `strand`.
+  Agent(Options options, Ports ports, Strand* strand, Strand* files, Strand* loans,
+        BufferStore* store, DataThread* data, WorkerMetrics* metrics);
 
   // Returns the first message for a new stream.
   v1::Register Attaching();
@@ -159,6 +160,7 @@ class Agent {
   Ports ports_;
   Strand* const strand_;
   FilesQueue files_;
+  FilesQueue loans_;
   BufferStore* const store_;
   DataThread* const data_;
   WorkerMetrics* const metrics_;

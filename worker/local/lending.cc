@@ -17,7 +17,6 @@ namespace remesh::worker {
 namespace {
 
 constexpr int64_t kLentAlignment = 16;
-constexpr int kMemoriesMax = 4096;
 
 std::string Path(const char* list, int index, const char* field) {
   return absl::StrCat(list, "[", index, "].", field);
@@ -128,8 +127,10 @@ absl::Status CheckAllocation(const v1::LentMemory& memory, int index) {
   return absl::OkStatus();
 }
 
-// The memory of the machine, swap included. Longer memory files are mostly holes; mapping them
-// could use up the addresses of the worker, which then ends.
+// The memory of the machine, swap included. Longer memory files are mostly holes. One user may lend
+// that much, in all loans together, and all users four times that much. This bounds what loans take
+// of the worker's addresses (128 TiB): a worker without addresses ends. It does not bound pages:
+// BufferStore::Lend() checks those.
 int64_t MachineBytes() {
   struct sysinfo info {};
   if (sysinfo(&info) != 0) return std::numeric_limits<int64_t>::max();
@@ -150,6 +151,43 @@ absl::Status CheckHostBytes(const v1::LendRequest& request) {
     left -= memory.bytes();
   }
   return absl::OkStatus();
+}
+
+LoanSize SizeOf(const v1::LendRequest& request, uid_t lender) {
+  LoanSize size{.lender = lender, .memories = request.memories_size()};
+  for (const v1::LentMemory& memory : request.memories())
+    if (memory.kind() == "host") size.host_bytes += memory.bytes();
+  return size;
+}
+
+absl::Status TooMuchLent(const char* field, int64_t value, int64_t open, int64_t most,
+                         const std::string& whose) {
+  const std::string lends = absl::StrCat(value), has = absl::StrCat(open), max = absl::StrCat(most);
+  return MakeError(
+      absl::StatusCode::kResourceExhausted,
+      absl::StrCat(field, ": ", lends, " and the ", has, " that ", whose,
+                   " now are more than the limit, ", max, ": Unseal what is not needed"),
+      {"TOO_MUCH_LENT",
+       {{"field", field}, {"value", lends}, {"open", has}, {"limit", max}, {"whose", whose}}});
+}
+
+absl::Status CheckTotals(const LoanSize& loan, const LoanTotals& open) {
+  const std::string user = absl::StrCat("uid ", loan.lender, " lends");
+  const char* const all = "all users lend";
+  const auto check = [](const char* field, int64_t value, int64_t has, int64_t most,
+                        const std::string& whose) {
+    if (value == 0 || value <= most - has) return absl::OkStatus();
+    return TooMuchLent(field, value, has, most, whose);
+  };
+  const int64_t machine = MachineBytes();
+  const int64_t everybody =
+      machine > std::numeric_limits<int64_t>::max() / 4 ? machine : 4 * machine;
+  const char* const bytes = "memories.bytes";
+  RETURN_IF_ERROR(check(bytes, loan.host_bytes, open.of_user.host_bytes, machine, user));
+  RETURN_IF_ERROR(check(bytes, loan.host_bytes, open.all.host_bytes, everybody, all));
+  RETURN_IF_ERROR(
+      check("memories", loan.memories, open.of_user.memories, kLentMemoriesOfUser, user));
+  return check("memories", loan.memories, open.all.memories, kLentMemoriesMax, all);
 }
 
 // Checks everything about the memories that does not require opening them. `device_of`: as in
@@ -223,16 +261,30 @@ absl::StatusOr<LentMemory> OpenMemory(const Loan& loan, int index, DeviceSegment
 
 absl::Status GivenUp() { return absl::CancelledError("the loan was given up"); }
 
-absl::Status OpenAll(Loan& loan, DeviceSegments* segments, const std::atomic<bool>& cancelled) {
-  for (int i = 0; i < loan.request.memories_size(); ++i) {
-    if (cancelled) return GivenUp();
-    auto memory = OpenMemory(loan, i, segments);
-    if (!memory.ok()) return AtField(absl::StrCat("memories[", i, "]"), memory.status());
-    loan.lent.missing_bytes += memory->missing_bytes;
-    loan.lent.mapped->files.push_back(std::move(memory->host));
-    loan.lent.mapped->on_device.push_back(std::move(memory->device));
-  }
-  return cancelled ? GivenUp() : absl::OkStatus();
+// Opens the next memory.
+absl::Status OpenNext(Loan& loan, DeviceSegments* segments) {
+  MappedShards& mapped = *loan.lent.mapped;
+  const int index = static_cast<int>(mapped.files.size());
+  auto memory = OpenMemory(loan, index, segments);
+  if (!memory.ok()) return AtField(absl::StrCat("memories[", index, "]"), memory.status());
+  loan.handles[index] = nullptr;
+  loan.lent.missing_bytes += memory->missing_bytes;
+  mapped.files.push_back(std::move(memory->host));
+  mapped.on_device.push_back(std::move(memory->device));
+  return absl::OkStatus();
+}
+
+bool AllOpen(const Loan& loan) {
+  return static_cast<int>(loan.lent.mapped->files.size()) == loan.request.memories_size();
+}
+
+// Closes what is open of a loan that failed.
+std::optional<absl::Status> CloseSome(Loan& loan) {
+  MappedShards& mapped = *loan.lent.mapped;
+  loan.handles.clear();
+  if (!EndSome(mapped)) return std::nullopt;
+  mapped.lease = nullptr;
+  return loan.failed;
 }
 
 }  // namespace
@@ -244,30 +296,33 @@ absl::Status CheckLease(const Loan& loan) {
 
 absl::StatusOr<Loan> CheckLoan(const v1::LendRequest& request, uid_t lender,
                                const v1::Assignment& assignment, const ShardPlaces& places,
-                               BufferStore& store) {
-  if (request.memories_size() > kMemoriesMax)
+                               const LoanTotals& open, BufferStore& store) {
+  if (request.memories_size() > kLentMemoriesOfUser)
     return InvalidField("memories", absl::StrCat(request.memories_size()),
-                        absl::StrCat("must be at most ", kMemoriesMax));
+                        absl::StrCat("must be at most ", kLentMemoriesOfUser));
   ASSIGN_OR_RETURN(Arrangement made, Arrange(request, assignment, places));
   RETURN_IF_ERROR(CheckMemories(request, made.device_of));
   RETURN_IF_ERROR(CheckHostBytes(request));
-  Loan loan{.request = request, .lender = lender, .device_of = std::move(made.device_of)};
+  Loan loan{.request = request,
+            .lender = lender,
+            .device_of = std::move(made.device_of),
+            .size = SizeOf(request, lender)};
   loan.lent.places = std::move(made.places);
   ASSIGN_OR_RETURN(loan.lease, LeaseOf(request, lender, store));
+  RETURN_IF_ERROR(CheckTotals(loan.size, open));
   ASSIGN_OR_RETURN(loan.handles, TakeHandles(request, store));
   return loan;
 }
 
-absl::Status OpenLoan(Loan& loan, DeviceSegments* segments, const std::atomic<bool>& cancelled) {
-  MappedShards& mapped = *loan.lent.mapped;
-  mapped.lease = loan.lease;
-  const absl::Status opened = OpenAll(loan, segments, cancelled);
-  loan.handles.clear();
-  if (opened.ok()) return opened;
-  mapped.files.clear();
-  mapped.on_device.clear();
-  mapped.lease = nullptr;
-  return opened;
+std::optional<absl::Status> OpenSome(Loan& loan, DeviceSegments* segments,
+                                     const std::atomic<bool>& cancelled) {
+  loan.lent.mapped->lease = loan.lease;
+  for (int i = 0; i < kMemoriesAtATime && loan.failed.ok() && !AllOpen(loan); ++i)
+    loan.failed = cancelled ? GivenUp() : OpenNext(loan, segments);
+  if (loan.failed.ok() && cancelled) loan.failed = GivenUp();
+  if (!loan.failed.ok()) return CloseSome(loan);
+  if (AllOpen(loan)) return absl::OkStatus();
+  return std::nullopt;
 }
 
 }  // namespace remesh::worker

@@ -57,7 +57,7 @@ class LendingCallsTest : public ::testing::Test {
                                  .segments = &segments_,
                                  .handles = &handles_});
     buffers_.emplace(
-        "host-a", store_.get(), &queue_,
+        "host-a", store_.get(), &queue_, &loan_queue_,
         StateBuffers::Hooks{
             .moving = [](const std::string&) { return false; },
             .changed = [](const v1::StateManifest&) {},
@@ -79,6 +79,7 @@ class LendingCallsTest : public ::testing::Test {
     handle_server_ = nullptr;
     server_->Shutdown(std::chrono::seconds(1));
     files_.Stop();
+    loans_.Stop();
     strand_.Stop();
     store_ = nullptr;
     std::filesystem::remove_all(directory_);
@@ -136,7 +137,7 @@ class LendingCallsTest : public ::testing::Test {
   // only then.
   bool IsOpen() {
     const auto open = [this] { return segments_.ImportIpc(0, getuid(), lender_.handle(), 1).ok(); };
-    return !On(files_, open);
+    return !On(loans_, open);
   }
   static std::string Reason(const absl::Status& status) { return GetErrorInfo(status).reason; }
   absl::Status Unseal() {
@@ -168,8 +169,9 @@ class LendingCallsTest : public ::testing::Test {
   }
 
   std::string directory_;
-  Strand strand_, files_;
+  Strand strand_, files_, loans_;
   FilesQueue queue_{&strand_, &files_};
+  FilesQueue loan_queue_{&strand_, &loans_};
   HandleTable handles_;
   std::atomic<bool> slow_ = false;  // opening an allocation waits for go_
   absl::Notification begun_, go_;
@@ -219,11 +221,23 @@ TEST_F(LendingCallsTest, NobodyWaitsWhileMemoryIsClosed) {
   const Fd own = Connect();
   const std::string lease = Lease(own);
   ASSERT_TRUE(Lend(Request(lender_.handle(), lease)).ok());
-  files_.Post([this] { go_.WaitForNotification(); });
+  loans_.Post([this] { go_.WaitForNotification(); });
   EXPECT_TRUE(Unseal().ok());
   EXPECT_EQ(Reason(Unseal()), "NOT_ALLOCATED");
   EXPECT_EQ(handles_.leases().Held(lease), true) << "it is not closed yet";
   go_.Notify();
+  EXPECT_FALSE(IsOpen());
+  EXPECT_EQ(handles_.leases().Held(lease), false);
+}
+
+// Reserving memory takes a second for each gigabyte or so.
+TEST_F(LendingCallsTest, NoLoanAndNoEndOfOneWaitsForMemoryThatIsReserved) {
+  files_.Post([this] { go_.WaitForNotification(); });
+  const Fd own = Connect();
+  const std::string lease = Lease(own);
+  const absl::Status lent = Lend(Request(lender_.handle(), lease));
+  ASSERT_TRUE(lent.ok()) << lent;
+  EXPECT_TRUE(Unseal().ok());
   EXPECT_FALSE(IsOpen());
   EXPECT_EQ(handles_.leases().Held(lease), false);
 }

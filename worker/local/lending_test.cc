@@ -14,6 +14,7 @@
 #include <fstream>
 #include <functional>
 #include <limits>
+#include <map>
 #include <thread>
 
 #include "absl/synchronization/notification.h"
@@ -69,7 +70,7 @@ class LendingTest : public ::testing::Test {
                                  .segments = segments,
                                  .handles = &handles_});
     buffers_ = std::make_unique<StateBuffers>(
-        "host-a", store_.get(), &queue_,
+        "host-a", store_.get(), &queue_, &loan_queue_,
         StateBuffers::Hooks{
             .moving = [this](const std::string&) { return moving_; },
             .changed = [this](const v1::StateManifest& manifest) { changes_.push_back(manifest); },
@@ -119,7 +120,7 @@ class LendingTest : public ::testing::Test {
   }
   // Waits until everything on the strands has run.
   void Settle() {
-    for (Strand* const strand : {&files_, &strand_, &files_}) {
+    for (Strand* const strand : {&files_, &loans_, &strand_, &loans_}) {
       absl::Notification done;
       strand->Post([&] { done.Notify(); });
       done.WaitForNotification();
@@ -138,13 +139,89 @@ class LendingTest : public ::testing::Test {
   }
   absl::Status Refusal(const v1::LendRequest& request) { return Lend(request).status(); }
 
+  // Asks for a loan while the thread of loans is held. Returns the answer so far. The last answer
+  // goes to `later_`, by state, and to `order_`.
+  absl::Status Ask(const v1::LendRequest& request, uid_t lender = getuid()) {
+    const std::string state = request.state();
+    absl::Status now;
+    OnStrand([&] {
+      now = buffers_
+                ->Lend(request, lender,
+                       [this, state](auto lent) {
+                         later_[state] = lent.status();
+                         order_.push_back(state);
+                       })
+                .status();
+    });
+    return now;
+  }
+  void OnStrand(std::function<void()> what) {
+    absl::Notification done;
+    strand_.Post([&] {
+      what();
+      done.Notify();
+    });
+    done.WaitForNotification();
+  }
+  // Memory is opened from the returned object's Notify() on.
+  std::shared_ptr<absl::Notification> HoldLoans() {
+    auto go = std::make_shared<absl::Notification>();
+    loans_.Post([go] { go->WaitForNotification(); });
+    return go;
+  }
+  // Assigns a state of `shards` bytes, each a shard of device 10. Returns a request that lends each
+  // in a memory of its own, which has no access yet.
+  v1::LendRequest Many(const std::string& name, int shards) {
+    v1::Assignment assignment = TwoShards();
+    assignment.set_state("jobs/a/states/" + name);
+    assignment.mutable_arrays(0)->set_shape(0, shards);
+    assignment.clear_shards();
+    v1::LendRequest request;
+    request.set_state(assignment.state());
+    for (int i = 0; i < shards; ++i) {
+      auto* shard = assignment.add_shards();
+      shard->set_device(10);
+      shard->mutable_box()->add_lo(i);
+      shard->mutable_box()->add_hi(i + 1);
+      auto* lent = request.add_shards();
+      lent->set_array("w");
+      lent->set_device(10);
+      lent->set_memory(i);
+      *lent->mutable_box() = shard->box();
+      request.add_memories()->set_bytes(64);
+      request.mutable_memories(i)->set_kind("host");
+    }
+    OnStrand([&] { buffers_->Assign(assignment); });
+    return request;
+  }
+  v1::LendRequest ManyWithTokens(const std::string& name, int shards) {
+    v1::LendRequest request = Many(name, shards);
+    for (auto& memory : *request.mutable_memories())
+      memory.set_token(handles_.Bring(Memory("a"), getuid(), absl::Now()));
+    return request;
+  }
+  // Memory that no worker without devices opens.
+  v1::LendRequest ManyByIpc(const std::string& name, int shards, uid_t lender) {
+    v1::LendRequest request = Many(name, shards);
+    request.set_lease(*handles_.leases().Begin(lender));
+    for (auto& memory : *request.mutable_memories()) {
+      memory.set_kind("sim");
+      memory.mutable_ipc()->set_handle(std::string(kIpcHandleBytes, 'x'));
+      memory.mutable_ipc()->set_bytes(64);
+    }
+    return request;
+  }
+
   std::string directory_, cgroup_;
   HandleTable handles_;
-  Strand strand_, files_;
+  Strand strand_, files_, loans_;
   FilesQueue queue_{&strand_, &files_};
+  FilesQueue loan_queue_{&strand_, &loans_};
   std::unique_ptr<BufferStore> store_;
   bool moving_ = false;
   std::vector<v1::StateManifest> changes_;
+  std::map<std::string, absl::Status> later_;
+  std::vector<std::string> order_;
   std::unique_ptr<StateBuffers> buffers_;
 };
 
@@ -321,6 +398,95 @@ TEST_F(LendingTest, MoreThanTheMachineHasIsRefused) {
   request.mutable_memories(1)->set_token(handles_.Bring(Memory("bbbb"), getuid(), absl::Now()));
   request.mutable_shards(1)->set_memory(1);
   EXPECT_THAT(std::string(Refusal(request).message()), HasSubstr("memories[1].bytes"));
+}
+
+std::string ReasonOf(const absl::Status& status) { return GetErrorInfo(status).reason; }
+
+// Many loans at once used up what one loan cannot: the worker's addresses.
+TEST_F(LendingTest, AUsersLoansTogetherAreNoMoreThanTheMachineHas) {
+  struct sysinfo machine {};
+  ASSERT_EQ(sysinfo(&machine), 0);
+  const auto most = static_cast<int64_t>((machine.totalram + machine.totalswap) * machine.mem_unit);
+  const auto go = HoldLoans();
+  EXPECT_EQ(ReasonOf(Ask(Request(Memory("aaaa", most), most))), "BEING_LENT");
+  const v1::LendRequest second = ManyWithTokens("second", 1);
+  const absl::Status refused = Ask(second);
+  EXPECT_TRUE(absl::IsResourceExhausted(refused)) << refused;
+  EXPECT_EQ(ReasonOf(refused), "TOO_MUCH_LENT");
+  EXPECT_THAT(std::string(refused.message()), HasSubstr("memories.bytes: 64"));
+  EXPECT_THAT(std::string(refused.message()), HasSubstr(absl::StrCat(most)));
+  // The refusal used up no token, and other users have shares of their own.
+  EXPECT_EQ(ReasonOf(Ask(second, getuid() + 1)), "BEING_LENT");
+  OnStrand([&] { buffers_->StopLending(kLentState); });
+  const v1::LendRequest third = ManyWithTokens("third", 1);
+  EXPECT_EQ(ReasonOf(Ask(third)), "TOO_MUCH_LENT") << "what is not closed yet counts";
+  go->Notify();
+  Settle();
+  EXPECT_TRUE(absl::IsAborted(later_[kLentState]));
+  EXPECT_EQ(ReasonOf(Ask(third)), "BEING_LENT");
+  Settle();
+  EXPECT_TRUE(later_[third.state()].ok()) << later_[third.state()];
+}
+
+TEST_F(LendingTest, TheMemoriesOfAllLoansAreLimitedAndThoseOfAUserToAQuarter) {
+  const auto go = HoldLoans();
+  for (uid_t user = 1; user <= 4; ++user) {
+    const auto ask = [&](const std::string& name, int memories) {
+      return Ask(ManyByIpc(absl::StrCat(name, user), memories, user), user);
+    };
+    EXPECT_EQ(ReasonOf(ask("most", kLentMemoriesOfUser - 1)), "BEING_LENT");
+    EXPECT_EQ(ReasonOf(ask("last", 1)), "BEING_LENT");
+    const absl::Status refused = ask("more", 1);
+    EXPECT_EQ(ReasonOf(refused), "TOO_MUCH_LENT") << refused;
+    EXPECT_THAT(std::string(refused.message()), HasSubstr(absl::StrCat("uid ", user, " lends")));
+  }
+  const absl::Status refused = Ask(ManyByIpc("all", 1, 5), 5);
+  EXPECT_TRUE(absl::IsResourceExhausted(refused)) << refused;
+  EXPECT_THAT(std::string(refused.message()),
+              HasSubstr("memories: 1 and the 16384 that all users lend now"));
+  go->Notify();
+  Settle();
+}
+
+TEST_F(LendingTest, LendersTakeTurns) {
+  const auto go = HoldLoans();
+  const v1::LendRequest large = ManyWithTokens("large", 2 * kMemoriesAtATime + 1);
+  const v1::LendRequest small = ManyWithTokens("small", 1);
+  EXPECT_EQ(ReasonOf(Ask(large)), "BEING_LENT");
+  EXPECT_EQ(ReasonOf(Ask(small)), "BEING_LENT");
+  go->Notify();
+  for (int i = 0; i < 3; ++i) Settle();
+  EXPECT_EQ(order_, (std::vector<std::string>{small.state(), large.state()}));
+  EXPECT_TRUE(later_[large.state()].ok()) << later_[large.state()];
+  const auto mapped = store_->Map(large.state(), 1);
+  ASSERT_TRUE(mapped.ok());
+  EXPECT_THAT((*mapped)->files, SizeIs(2 * kMemoriesAtATime + 1));
+}
+
+// The call was made again by tokens that were used up, and its caller was told to mend the tokens.
+TEST_F(LendingTest, ALoanByTokensWhoseStateChangesMustBeMadeAgain) {
+  v1::Assignment anew = TwoShards();
+  anew.set_state_uid("anew");
+  v1::Assignment other = TwoShards();
+  other.mutable_shards(0)->set_device(12);
+  v1::ReleaseRequest release;
+  release.set_state(kLentState);
+  const std::function<void()> changes[] = {
+      [&] { EXPECT_TRUE(buffers_->Release(release).ok()); },
+      [&] { buffers_->Assign(other); },
+      [&] { buffers_->Assign(anew); },
+  };
+  for (const auto& change : changes) {
+    OnStrand([&] { buffers_->Assign(TwoShards()); });
+    const auto go = HoldLoans();
+    EXPECT_EQ(ReasonOf(Ask(Request(Memory("aaaa")))), "BEING_LENT");
+    OnStrand(change);
+    go->Notify();
+    Settle();
+    EXPECT_TRUE(absl::IsAborted(later_[kLentState])) << later_[kLentState];
+    EXPECT_EQ(ReasonOf(later_[kLentState]), "STATE_CHANGED");
+    EXPECT_EQ(store_->Find(kLentState, 1), nullptr);
+  }
 }
 
 // One device, which has the array's columns in boxes of their own. Finding the shards of a request
@@ -583,6 +749,19 @@ TEST(HandleTableTest, WhoFloodsTheTableLosesHisOwn) {
   EXPECT_TRUE(table.Take(newest, now));
 }
 
+// Descriptors of loans that wait to be opened were limited by nothing.
+TEST(HandleTableTest, WhatIsTakenCountsForItsUserUntilItIsLetGo) {
+  HandleTable table;
+  const absl::Time now = absl::Now();
+  const auto bring = [&](uid_t uid) { return table.Bring(Fd(dup(0)), uid, now); };
+  std::vector<std::shared_ptr<const Fd>> taken;
+  for (size_t i = 0; i < HandleTable::kBroughtMax; ++i) taken.push_back(table.Take(bring(1), now));
+  EXPECT_FALSE(table.Take(bring(1), now));
+  EXPECT_TRUE(table.Take(bring(2), now));
+  taken.pop_back();
+  EXPECT_TRUE(table.Take(bring(1), now));
+}
+
 TEST(HandleTableTest, OfUsersWhoHaveAsManyTheNewcomerLoses) {
   HandleTable table;
   const absl::Time now = absl::Now();
@@ -656,16 +835,3 @@ TEST_F(LendingTest, NobodyWaitsUntilWhatIsRefusedIsClosed) {
 
 }  // namespace
 }  // namespace remesh::worker
-// Descriptors of loans that wait to be opened were limited by nothing.
-TEST(HandleTableTest, WhatIsTakenCountsForItsUserUntilItIsLetGo) {
-  HandleTable table;
-  const absl::Time now = absl::Now();
-  const auto bring = [&](uid_t uid) { return table.Bring(Fd(dup(0)), uid, now); };
-  std::vector<std::shared_ptr<const Fd>> taken;
-  for (size_t i = 0; i < HandleTable::kBroughtMax; ++i) taken.push_back(table.Take(bring(1), now));
-  EXPECT_FALSE(table.Take(bring(1), now));
-  EXPECT_TRUE(table.Take(bring(2), now));
-  taken.pop_back();
-  EXPECT_TRUE(table.Take(bring(1), now));
-}
-

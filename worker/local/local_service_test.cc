@@ -39,7 +39,7 @@ class LocalServiceTest : public ::testing::Test {
     socket_ = directory_ + "/w.sock";
     store_ = *BufferStore::Open({directory_ + "/buffers", 4096, "boot", 2});
     buffers_ = std::make_unique<StateBuffers>(
-        "host-a", store_.get(), &queue_,
+        "host-a", store_.get(), &queue_, &loan_queue_,
         StateBuffers::Hooks{
             .moving = [this](const std::string&) { return moving_; },
             .changed = [this](const v1::StateManifest& manifest) { changes_.push_back(manifest); },
@@ -56,6 +56,7 @@ class LocalServiceTest : public ::testing::Test {
     server_->Shutdown(std::chrono::seconds(1));
     server_.reset();
     files_.Stop();
+    loans_.Stop();
     strand_.Stop();
     fs::remove_all(directory_);
   }
@@ -174,8 +175,9 @@ class LocalServiceTest : public ::testing::Test {
   std::vector<v1::StateManifest> changes_;
   std::vector<std::string> wanted_;  // used by the strand alone
   Strand strand_;
-  Strand files_;
+  Strand files_, loans_;
   FilesQueue queue_{&strand_, &files_};
+  FilesQueue loan_queue_{&strand_, &loans_};
   std::unique_ptr<StateBuffers> buffers_;
   std::unique_ptr<LocalCalls> calls_;
   std::unique_ptr<LocalService> service_;

@@ -36,7 +36,7 @@ class SocketGateTest : public ::testing::Test {
     directory_ = mkdtemp(path.data());
     store_ = *BufferStore::Open({directory_ + "/buffers", 4096, "boot", 1});
     buffers_.emplace(
-        "host-a", store_.get(), &queue_,
+        "host-a", store_.get(), &queue_, &loan_queue_,
         StateBuffers::Hooks{.moving = [](const std::string&) { return false; },
                             .changed = [](const v1::StateManifest&) {},
                             .reserved = [](const std::string&, const absl::Status&) {}});
@@ -50,6 +50,7 @@ class SocketGateTest : public ::testing::Test {
   ~SocketGateTest() override {
     server_->Shutdown(std::chrono::seconds(1));
     files_.Stop();
+    loans_.Stop();
     strand_.Stop();
     std::filesystem::remove_all(directory_);
   }
@@ -93,8 +94,9 @@ class SocketGateTest : public ::testing::Test {
 
   std::string directory_;
   Strand strand_;
-  Strand files_;
+  Strand files_, loans_;
   FilesQueue queue_{&strand_, &files_};
+  FilesQueue loan_queue_{&strand_, &loans_};
   std::unique_ptr<BufferStore> store_;
   std::optional<StateBuffers> buffers_;
   std::optional<LocalCalls> calls_;

@@ -9,7 +9,6 @@
 #include "base/error.h"
 #include "base/status_macros.h"
 #include "google/protobuf/util/message_differencer.h"
-#include "worker/local/lending.h"
 #include "worker/local/shard_selection.h"
 
 namespace remesh::worker {
@@ -61,8 +60,13 @@ absl::Status StaleShards(const std::string& host, const std::string& state,
                     {{"host", host}, {"state_uid", state_uid}});
 }
 
-StateBuffers::StateBuffers(std::string host, BufferStore* store, FilesQueue* files, Hooks hooks)
-    : host_(std::move(host)), store_(store), files_(files), hooks_(std::move(hooks)) {}
+StateBuffers::StateBuffers(std::string host, BufferStore* store, FilesQueue* files,
+                           FilesQueue* loans, Hooks hooks)
+    : host_(std::move(host)),
+      store_(store),
+      files_(files),
+      loans_(loans),
+      hooks_(std::move(hooks)) {}
 
 void StateBuffers::Assign(const v1::Assignment& assignment) {
   assigned_[assignment.state()] = assignment;
@@ -295,6 +299,21 @@ absl::Status StateBuffers::CheckMayLend(const std::string& state) const {
                     "has buffers already: nothing can be lent in their place");
 }
 
+LoanTotals StateBuffers::TotalsFor(uid_t lender) {
+  std::erase_if(sizes_, [](const auto& size) { return size.expired(); });
+  LoanTotals totals;
+  for (const auto& weak : sizes_) {
+    const std::shared_ptr<const LoanSize> size = weak.lock();
+    if (size == nullptr) continue;
+    for (LoanSize* const sum : {&totals.all, &totals.of_user}) {
+      if (sum == &totals.of_user && size->lender != lender) continue;
+      sum->host_bytes += size->host_bytes;
+      sum->memories += size->memories;
+    }
+  }
+  return totals;
+}
+
 absl::StatusOr<v1::SealResponse> StateBuffers::Lend(const v1::LendRequest& request, uid_t lender,
                                                     LendDone done) {
   const std::string& state = request.state();
@@ -306,8 +325,11 @@ absl::StatusOr<v1::SealResponse> StateBuffers::Lend(const v1::LendRequest& reque
     return response;
   }
   ASSIGN_OR_RETURN(const ShardPlaces places, PlaceShards(assignment, store_->devices()));
-  ASSIGN_OR_RETURN(Loan loan, CheckLoan(request, lender, assignment, places, *store_));
-  loan.lent.mapped = files_->Own<MappedShards>();
+  ASSIGN_OR_RETURN(Loan loan,
+                   CheckLoan(request, lender, assignment, places, TotalsFor(lender), *store_));
+  loan.lent.mapped = loans_->Own<MappedShards>();
+  loan.lent.mapped->size = std::make_shared<const LoanSize>(loan.size);
+  sizes_.push_back(loan.lent.mapped->size);
   Open(std::make_shared<Opening>(
       Opening{.assignment = assignment, .loan = std::move(loan), .done = std::move(done)}));
   return StateError(absl::StatusCode::kUnavailable, "BEING_LENT", state,
@@ -320,11 +342,25 @@ void StateBuffers::Open(std::shared_ptr<Opening> opening) {
                .job = nullptr,
                .lends = true,
                .lease = opening->loan.lease};
-  reserving.job = files_->Post(
+  reserving.job = loans_->PostPortions(
       [this, opening](const std::atomic<bool>& cancelled) {
-        opening->opened = OpenLoan(opening->loan, store_->segments(), cancelled);
+        const auto opened = OpenSome(opening->loan, store_->segments(), cancelled);
+        if (opened) opening->opened = *opened;
+        return opened.has_value();
       },
       [this, opening] { Opened(*opening); });
+}
+
+// Why a loan whose state changed must be tried again. The call itself cannot do so by tokens that
+// are used up.
+absl::Status StateBuffers::StateChanged(const Opening& opening) {
+  const std::string& state = opening.assignment.state();
+  for (const v1::LentMemory& memory : opening.loan.request.memories()) {
+    if (memory.has_ipc()) continue;
+    return StateError(absl::StatusCode::kAborted, "STATE_CHANGED", state,
+                      "changed while its memory was opened: lend again, with new tokens");
+  }
+  return BeingReserved(state);
 }
 
 void StateBuffers::Opened(Opening& opening) {
@@ -351,18 +387,6 @@ absl::StatusOr<v1::SealResponse> StateBuffers::FinishLending(Opening& opening) {
   v1::SealResponse response;
   response.set_generation(held->number());
   response.set_sealed_shards(held->sealed_shards());
-// Why a loan whose state changed must be tried again. The call itself cannot do so by tokens that
-// are used up.
-absl::Status StateBuffers::StateChanged(const Opening& opening) {
-  const std::string& state = opening.assignment.state();
-  for (const v1::LentMemory& memory : opening.loan.request.memories()) {
-    if (memory.has_ipc()) continue;
-    return StateError(absl::StatusCode::kAborted, "STATE_CHANGED", state,
-                      "changed while its memory was opened: lend again, with new tokens");
-  }
-  return BeingReserved(state);
-}
-
   response.set_total_shards(held->manifest.sealed_size());
   return response;
 }

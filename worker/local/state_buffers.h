@@ -12,6 +12,7 @@
 #include "absl/status/statusor.h"
 #include "remesh/v1/local.pb.h"
 #include "remesh/v1/worker.pb.h"
+#include "worker/local/lending.h"
 #include "worker/store/buffer_store.h"
 #include "worker/store/files_queue.h"
 
@@ -40,8 +41,11 @@ class StateBuffers {
   };
   using LendDone = absl::AnyInvocable<void(absl::StatusOr<v1::SealResponse>)>;
 
-  // `host` is for error messages. `store` and `files` must outlive this.
-  StateBuffers(std::string host, BufferStore* store, FilesQueue* files, Hooks hooks);
+  // `host` is for error messages. `files` reserves memory; `loans`, which must have another thread,
+  // opens and closes what trainers lend. So neither waits for the other, or for other users who
+  // keep the other busy. All three must outlive this.
+  StateBuffers(std::string host, BufferStore* store, FilesQueue* files, FilesQueue* loans,
+               Hooks hooks);
 
   // Records the planner's assignment: trainers may allocate the buffers of its state, or, if it has
   // no shards, none of the state lies on this host. Buffers of an earlier state with the same name
@@ -94,13 +98,14 @@ class StateBuffers {
   absl::Status Reserve(const v1::Assignment& assignment);
   struct Opening;
   absl::Status CheckMayLend(const std::string& state) const;
+  LoanTotals TotalsFor(uid_t lender);
   void Open(std::shared_ptr<Opening> opening);
+  static absl::Status StateChanged(const Opening& opening);
   void Opened(Opening& opening);
   absl::StatusOr<v1::SealResponse> FinishLending(Opening& opening);
   void Reserved(Generation generation, const absl::Status& filled);
   void GiveUp(const std::string& state);
   // An empty generation if the state has no shard on this host; nullopt for other states.
-  static absl::Status StateChanged(const Opening& opening);
   std::optional<Generation> Absent(const std::string& state) const;
   absl::StatusOr<const Generation*> ForSealing(const std::string& state) const;
   absl::Status NoGeneration(const std::string& state, int64_t generation) const;
@@ -118,9 +123,11 @@ class StateBuffers {
   const std::string host_;
   BufferStore* const store_;
   FilesQueue* const files_;
+  FilesQueue* const loans_;
   Hooks hooks_;
   std::map<std::string, v1::Assignment> assigned_;
-  std::map<std::string, Reserving> reserving_;  // by state
+  std::map<std::string, Reserving> reserving_;        // by state
+  std::vector<std::weak_ptr<const LoanSize>> sizes_;  // of loans; expired: it is closed
 };
 
 }  // namespace remesh::worker

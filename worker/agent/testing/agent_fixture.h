@@ -63,12 +63,13 @@ class TestAgent {
       if (auto status = reader.Add(program); !status.ok()) return done(status);
       done(std::move(reader).Finish());
     };
-    agent_ = std::make_unique<Agent>(std::move(options), std::move(ports), &strand_, &files,
+    agent_ = std::make_unique<Agent>(std::move(options), std::move(ports), &strand_, &files, &loans,
                                      store_.get(), data_.get(), &metrics_);
   }
   ~TestAgent() {
     strand_.Stop();
     files.Stop();
+    loans.Stop();
   }
 
   template <typename F>
@@ -163,7 +164,7 @@ class TestAgent {
   std::function<void()> fetching = [] {};  // on the strand, before the program comes
   std::vector<absl::Status> disconnects;   // used on the strand
   std::vector<absl::Status> unusable;      // used on the strand
-  Strand files;
+  Strand files, loans;
   HandleTable handles;
 
  private:
