@@ -10,15 +10,16 @@
 namespace remesh::worker {
 namespace {
 
-// Work on the files of host 0 waits until Go().
+// Work on the files and loans of host 0 waits until Go().
 class AgentReservingTest : public AgentTest {
  protected:
   ~AgentReservingTest() override {
     if (!go_.HasBeenNotified()) go_.Notify();
-    hosts_[0].reset();  // its files wait for go_
+    hosts_[0].reset();  // its files and loans wait for go_
   }
-  void HoldFiles() {
-    hosts_[0]->files.Post([this] { go_.WaitForNotification(); });
+  void HoldFilesAndLoans() {
+    for (Strand* const held : {&hosts_[0]->files, &hosts_[0]->loans})
+      held->Post([this] { go_.WaitForNotification(); });
   }
   void Go() { go_.Notify(); }
   int64_t Manifests(int host) { return hosts_[host]->Attach().manifests_size(); }
@@ -28,7 +29,7 @@ class AgentReservingTest : public AgentTest {
 
 TEST_F(AgentReservingTest, AnAttemptAbortedWhileItReservesLeavesNothing) {
   ReadyToMove();
-  HoldFiles();
+  HoldFilesAndLoans();
   Prepare();
   EXPECT_EQ(GetErrorInfo(hosts_[0]->Unseal().status()).reason, "STATE_MOVING");
   Abort();  // at once, however long the files take
@@ -51,7 +52,7 @@ TEST_F(AgentReservingTest, AnAbortDoesNotWaitBehindAnAllocate) {
     other.set_state("jobs/a/states/other");
     *c.mutable_assign_state()->mutable_assignment() = other;
   });
-  HoldFiles();
+  HoldFilesAndLoans();
   v1::AllocateRequest request;
   request.set_state("jobs/a/states/other");
   std::thread allocating([&] { EXPECT_TRUE(hosts_[0]->Allocate(request).ok()); });
@@ -69,7 +70,7 @@ TEST_F(AgentReservingTest, AnAbortDoesNotWaitBehindALoan) {
     other.set_state(kOther);
     *c.mutable_assign_state()->mutable_assignment() = other;
   });
-  HoldFiles();
+  HoldFilesAndLoans();
   v1::LendRequest request = LendRows(hosts_[0]->handles, "");
   request.set_state(kOther);
   std::thread lending([&] { EXPECT_TRUE(hosts_[0]->Lend(request).ok()); });
@@ -83,11 +84,10 @@ TEST_F(AgentReservingTest, AnAbortDoesNotWaitBehindALoan) {
 }
 
 TEST_F(AgentReservingTest, AStateThatIsForgottenWhileItIsLentLeavesNothing) {
-  HoldFiles();
+  HoldFilesAndLoans();
   const v1::LendRequest request = LendRows(hosts_[0]->handles, "");
-  std::thread lending([&] {
-    EXPECT_EQ(GetErrorInfo(hosts_[0]->Lend(request).status()).reason, "STATE_NOT_FOUND");
-  });
+  std::thread lending(
+      [&] { EXPECT_EQ(GetErrorInfo(hosts_[0]->Lend(request).status()).reason, "STATE_CHANGED"); });
   while (hosts_[0]->OnStrand([](Agent& agent) { return agent.calls().waiting(); }) == 0)
     std::this_thread::yield();
   Command(0, [&](v1::AttachResponse& c) { c.mutable_forget_state()->set_state(kState); });
@@ -99,7 +99,7 @@ TEST_F(AgentReservingTest, AStateThatIsForgottenWhileItIsLentLeavesNothing) {
 
 TEST_F(AgentReservingTest, AnAttemptCutOffWhileItReservesIsNamedAndLeavesNoMove) {
   ReadyToMove();
-  HoldFiles();
+  HoldFilesAndLoans();
   Prepare();
   // The planner starts again, and ends what it is told of and does not know.
   const v1::Register attaching = hosts_[0]->Attach();
@@ -119,7 +119,7 @@ TEST_F(AgentReservingTest, StagingIsReservedOffTheStrand) {
   ReadyToMove();
   absl::Notification fetched;
   hosts_[0]->fetching = [&] {
-    HoldFiles();
+    HoldFilesAndLoans();
     fetched.Notify();
   };
   Prepare();
@@ -141,7 +141,7 @@ TEST_F(AgentReservingTest, AStateIsForgottenWhenNothingReservesItAnyMore) {
   EXPECT_EQ(Manifests(0), 0);
   Command(
       0, [&](v1::AttachResponse& c) { *c.mutable_assign_state()->mutable_assignment() = Rows(0); });
-  HoldFiles();
+  HoldFilesAndLoans();
   v1::AllocateRequest request;
   request.set_state(kState);
   std::thread allocating([&] {
