@@ -60,8 +60,11 @@ void StreamThreads::BeginNext(const std::string& caller) {
       const auto found = callers_.find(caller);
       if (found == callers_.end()) return;
       Streams& streams = found->second;
-      if (streams.waiting.empty() && streams.under_way == 0) callers_.erase(found);
-      if (streams.waiting.empty() || streams.under_way >= kOfCallerMax) return;
+      if (streams.waiting.empty()) {
+        if (streams.under_way == 0) callers_.erase(found);
+        return;
+      }
+      if (streams.under_way >= kOfCallerMax) return;
       begin = std::move(streams.waiting.front().begin);
       streams.waiting.pop_front();
       ++streams.under_way;
