@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // An operator's actions on a running server: end it, change its settings, upgrade around it.
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <atomic>
