@@ -84,8 +84,9 @@ void AddTimes(ServerOptions& o, Settings& settings) {
   settings.AddString(
       "data_encryption", &o.data_encryption,
       "Encryption of the data that workers send each other: none or aes-256-gcm. aes-256-gcm needs "
-      "TLS, because the server sends the keys to the workers, and transport tcp on every worker. "
-      "Applies to executions that start from then on.");
+      "TLS, because the server sends the keys to the workers. Data then goes by TCP, also between "
+      "GPUs; workers with transport ucx cannot take part. Applies to executions that start from "
+      "then on.");
   settings.AddInt("states_max", &o.states_max, "Maximum number of states.", 1);
   settings.AddInt("finished_executions_max", &o.finished_executions_max,
                   "Number of executions to remember. Beyond it the oldest ended executions are "

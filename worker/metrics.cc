@@ -42,12 +42,18 @@ WorkerMetrics::Wire WorkerMetrics::AddWire(const std::string& transport) {
           .received = &bytes_.Add({{"direction", "received"}, {"transport", transport}})};
 }
 
+void WorkerMetrics::Count(const MoverBytes::Link& delta, const Wire& wire) {
+  wire.sent->Increment(static_cast<double>(delta.sent));
+  wire.received->Increment(static_cast<double>(delta.received));
+}
+
 WorkerMetrics::WorkerMetrics(prometheus::Registry& registry, const std::string& transport,
-                             bool encrypts)
+                             const std::string& stream, bool encrypts)
     : bytes_(Counters(registry, "remesh_worker_transfer_bytes_total",
                       "Bytes moved in finished windows.")),
-      in_clear_(AddWire(transport)),
-      encrypted_(encrypts ? AddWire(transport + kEncryptedTransport) : in_clear_),
+      windowed_(AddWire(transport)),
+      in_clear_(AddWire(stream)),
+      encrypted_(encrypts ? AddWire(stream + kEncryptedTransport) : in_clear_),
       copied_(bytes_.Add({{"direction", "copied"}, {"transport", "local"}})),
       chunks_verified_(Counters(registry, "remesh_worker_chunks_verified_total",
                                 "Chunks (16 KiB) that arrived with the origin's digest.")
@@ -91,9 +97,8 @@ WorkerMetrics::WorkerMetrics(prometheus::Registry& registry, const std::string& 
 }
 
 void WorkerMetrics::WindowDone(const MoverBytes& delta, double seconds, bool encrypted) {
-  const Wire& wire = encrypted ? encrypted_ : in_clear_;
-  wire.sent->Increment(static_cast<double>(delta.sent));
-  wire.received->Increment(static_cast<double>(delta.received));
+  Count(delta.windowed, windowed_);
+  Count(delta.streamed, encrypted ? encrypted_ : in_clear_);
   copied_.Increment(static_cast<double>(delta.copied));
   chunks_verified_.Increment(static_cast<double>(delta.chunks_verified));
   window_seconds_.Observe(seconds);

@@ -23,11 +23,12 @@ namespace remesh::worker {
 // 12 fields because each series is one.
 class WorkerMetrics {
  public:
-  // `registry` must outlive it.
-  WorkerMetrics(prometheus::Registry& registry, const std::string& transport, bool encrypts);
+  // Transport::name() and stream_name(). `registry` must outlive it.
+  WorkerMetrics(prometheus::Registry& registry, const std::string& transport,
+                const std::string& stream, bool encrypts);
 
-  // `delta` counts from the attempt's previous window; `encrypted` says whether it went over the
-  // network encrypted.
+  // `delta` counts from the attempt's previous window; `encrypted` says whether its streams were
+  // encrypted.
   void WindowDone(const MoverBytes& delta, double seconds, bool encrypted);
   // An attempt has left `phase`, which is not kOver.
   void PhaseDone(Attempt::Phase phase, double seconds);
@@ -52,7 +53,10 @@ class WorkerMetrics {
   };
   Wire AddWire(const std::string& transport);
 
-  const Wire in_clear_;
+  static void Count(const MoverBytes::Link& delta, const Wire& wire);
+
+  const Wire windowed_;   // equal to in_clear_ if the transport has one link
+  const Wire in_clear_;   // streams
   const Wire encrypted_;  // equal to in_clear_ if the transport does not encrypt
   prometheus::Counter& copied_;
   prometheus::Counter& chunks_verified_;

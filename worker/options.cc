@@ -225,7 +225,8 @@ void AddDataSettings(WorkerOptions& options, service::Settings& settings) {
   settings.Section("Data plane");
   settings.AddString(
       "transport", &options.transport,
-      "Transport of data to other hosts: tcp, ucx for InfiniBand and RoCE, or nccl between GPUs.");
+      "Transport of data to other hosts: tcp, ucx for InfiniBand and RoCE, or nccl between GPUs, "
+      "which reaches hosts without GPUs by TCP.");
   settings.AddString("device", &options.device,
                      "What copies, packs and hashes data: host; or, with transport nccl, cuda (the "
                      "GPUs) or sim (a simulated GPU, for tests).");

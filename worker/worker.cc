@@ -72,7 +72,8 @@ absl::StatusOr<std::unique_ptr<Worker>> Worker::Start(WorkerOptions options, Dat
   const WorkerOptions& set = worker->options_;
   worker->boot_id_ = BootId();
   worker->metrics_ = std::make_unique<WorkerMetrics>(
-      *worker->registry_, std::string(plane.transport->name()), plane.transport->encrypts());
+      *worker->registry_, std::string(plane.transport->name()),
+      std::string(plane.transport->stream_name()), plane.transport->encrypts());
   worker->metrics_->SetBufferBytesMax(set.memory_limit_bytes);
   ASSIGN_OR_RETURN(worker->certificates_,
                    service::CertificateKeeper::Start({.files = set.tls}, worker->tls_metrics_));

@@ -14,23 +14,15 @@ namespace {
 // Limits what a worker may claim.
 constexpr int64_t kKeptSecondsMax = 24 * 3600;
 
-bool ByNccl(const std::vector<v1::PeerEntry>& peers) {
-  return peers.size() > 1 && std::all_of(peers.begin(), peers.end(), [](const v1::PeerEntry& peer) {
-           const auto& addresses = peer.data_addresses();
-           return std::any_of(addresses.begin(), addresses.end(),
-                              [](const auto& address) { return address.transport() == "nccl"; });
-         });
+bool HasNccl(const v1::PeerEntry& peer) {
+  return std::any_of(peer.data_addresses().begin(), peer.data_addresses().end(),
+                     [](const auto& address) { return address.transport() == "nccl"; });
 }
 
 // Includes incarnations: a new life of a host may have other GPUs, and has none of the
 // communicators.
-std::string AmongOf(const std::vector<v1::PeerEntry>& peers) {
-  std::string among;
-  for (const v1::PeerEntry& peer : peers) {
-    absl::StrAppend(&among, peer.host(), "\n", peer.incarnation(), "\n", peer.device_ids_size(),
-                    "\n");
-  }
-  return among;
+std::string LifeOf(const v1::PeerEntry& peer) {
+  return absl::StrCat(peer.host(), "\n", peer.incarnation(), "\n", peer.device_ids_size(), "\n");
 }
 
 }  // namespace
@@ -50,11 +42,15 @@ std::vector<Communicators::Drop> Communicators::Erase(const std::string& name) {
 Communicators::Named Communicators::Name(const std::string& execution,
                                          const std::vector<v1::PeerEntry>& peers, Timestamp now,
                                          const RandomBits& random) {
-  if (!ByNccl(peers)) return {};
+  Set set{.execution = execution};
+  for (const v1::PeerEntry& peer : peers) {
+    if (!HasNccl(peer)) continue;
+    set.among += LifeOf(peer);
+    set.hosts.insert(peer.host());
+  }
+  if (set.hosts.size() < 2) return {};
   Named named;
-  Set set{.among = AmongOf(peers), .execution = execution};
-  for (const v1::PeerEntry& peer : peers) set.hosts.insert(peer.host());
-  const auto last = last_.find(peers.front().host());
+  const auto last = last_.find(*set.hosts.begin());
   const auto kept = last == last_.end() ? sets_.end() : sets_.find(last->second);
   named.communicators.set_reuse(kept != sets_.end() && kept->second.among == set.among &&
                                 kept->second.kept_by == set.hosts && now < kept->second.until);

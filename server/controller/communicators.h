@@ -25,11 +25,11 @@ class Communicators {
     std::string name;
   };
   struct Named {
-    v1::Communicators communicators;  // empty unless all hosts have NCCL and there are several
+    v1::Communicators communicators;  // empty unless several hosts have NCCL
     std::vector<Drop> drops;          // for hosts that take no part
   };
 
-  // Names communicators for an execution that starts now.
+  // Names communicators of the hosts that have NCCL, for an execution that starts now.
   Named Name(const std::string& execution, const std::vector<v1::PeerEntry>& peers, Timestamp now,
              const RandomBits& random);
   void OnCommitted(const std::string& execution, const std::string& host,

@@ -52,13 +52,30 @@ class CommunicatorsTest : public testing::Test {
   Communicators communicators_;
 };
 
-TEST_F(CommunicatorsTest, AreNamedWhereAllExchangeByNccl) {
+// Of the hosts, only these have NCCL.
+std::vector<v1::PeerEntry> WithNccl(std::vector<v1::PeerEntry> peers, const std::string& hosts) {
+  for (v1::PeerEntry& peer : peers) {
+    if (hosts.find(peer.host()) == std::string::npos)
+      peer.mutable_data_addresses(0)->set_transport("tcp");
+  }
+  return peers;
+}
+
+TEST_F(CommunicatorsTest, AreNamedWhereSeveralExchangeByNccl) {
   EXPECT_FALSE(Name("1", Peers("ab")).communicators.name().empty());
   EXPECT_TRUE(Name("2", Peers("ab", "tcp")).communicators.name().empty());
   EXPECT_TRUE(Name("3", Peers("a")).communicators.name().empty());
-  std::vector<v1::PeerEntry> mixed = Peers("ab");
-  mixed[1].mutable_data_addresses(0)->set_transport("tcp");
-  EXPECT_TRUE(Name("4", mixed).communicators.name().empty());
+  EXPECT_TRUE(Name("4", WithNccl(Peers("ab"), "a")).communicators.name().empty());
+  EXPECT_FALSE(Name("5", WithNccl(Peers("abc"), "ac")).communicators.name().empty());
+}
+
+TEST_F(CommunicatorsTest, BelongToTheHostsWithNcclAlone) {
+  const auto peers = WithNccl(Peers("abcd"), "bd");
+  const std::string name = Name("1", peers).communicators.name();
+  Committed("1", "bd", name);
+  EXPECT_TRUE(Reused("2", peers)) << "a and c have none to keep";
+  Committed("2", "bd", name);
+  EXPECT_TRUE(Reused("3", WithNccl(Peers("bcd"), "bd"))) << "the same two connect";
 }
 
 TEST_F(CommunicatorsTest, ServeAgainOnceEveryHostHasKeptThem) {

@@ -332,6 +332,26 @@ TEST_F(ControllerMovesTest, HostsWithoutACommonTransportAreRefusedAtTheStart) {
   EXPECT_EQ(Count(a_, Command::kPrepare) + Count(b_, Command::kPrepare), 0);
 }
 
+// A host with GPUs reaches one without by TCP. The third has a worker that lists NCCL alone.
+TEST_F(ControllerMovesTest, EveryTwoHostsNeedATransportInCommon) {
+  StartServer();
+  using Transports = std::vector<std::string>;
+  const auto attach = [&](const std::string& host, const Transports& transports) {
+    v1::Register registration = Identity(host);
+    *registration.add_manifests() = Manifest(uid_, 1);
+    for (const std::string& transport : transports)
+      registration.add_data_addresses()->set_transport(transport);
+    return Attach(registration);
+  };
+  a_ = attach("a", {"nccl", "tcp"});
+  b_ = attach("b", {"tcp"});
+  attach("c", {"nccl"});
+  const absl::Status refused = TryMove(1, kState, {"a", "b", "c"}).status();
+  EXPECT_EQ(refused.message(), "hosts b and c have no transport in common: tcp and nccl");
+  const auto started = TryMove(1, kState, {"a", "b"});
+  EXPECT_TRUE(started.ok()) << started.status();
+}
+
 class ControllerEncryptionTest : public ControllerMovesTest {
  protected:
   // a and b come back with addresses of these transports.

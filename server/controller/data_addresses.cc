@@ -2,7 +2,8 @@
 #include "server/controller/data_addresses.h"
 
 #include <algorithm>
-#include <vector>
+#include <map>
+#include <utility>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
@@ -55,24 +56,23 @@ absl::Status CheckEncrypts(bool encrypted, const std::set<std::string>& hosts,
 
 absl::Status CheckCommonTransport(const std::set<std::string>& hosts,
                                   const WorkerRegistry& workers) {
-  const std::string* first = nullptr;
-  DataAddresses of_first;
+  std::map<std::string, std::pair<std::string, DataAddresses>> first_of;  // host, by transports
   for (const std::string& host : hosts) {
     const DataAddresses own = AddressesOf(workers.Find(host)->registration.data_addresses(), false);
-    if (own.empty()) continue;
-    if (first == nullptr) {
-      first = &host;
-      of_first = own;
+    const std::string transports = NamesOf(own);
+    if (own.empty() || first_of.contains(transports)) continue;
+    for (const auto& [others, first] : first_of) {
+      if (HaveCommon(first.second, own)) continue;
+      return MakeError(absl::StatusCode::kFailedPrecondition,
+                       absl::StrCat("hosts ", first.first, " and ", host,
+                                    " have no transport in common: ", others, " and ", transports),
+                       {.reason = "NO_COMMON_TRANSPORT",
+                        .metadata = {{"host", host},
+                                     {"transport", transports},
+                                     {"other_host", first.first},
+                                     {"other_transport", others}}});
     }
-    if (HaveCommon(of_first, own)) continue;
-    return MakeError(absl::StatusCode::kFailedPrecondition,
-                     absl::StrCat("hosts ", *first, " and ", host, " have no transport in common: ",
-                                  NamesOf(of_first), " and ", NamesOf(own)),
-                     {.reason = "NO_COMMON_TRANSPORT",
-                      .metadata = {{"host", host},
-                                   {"transport", NamesOf(own)},
-                                   {"other_host", *first},
-                                   {"other_transport", NamesOf(of_first)}}});
+    first_of.try_emplace(transports, host, own);
   }
   return absl::OkStatus();
 }

@@ -20,9 +20,9 @@ DataAddresses AddressesOf(const DataAddresses& all, bool encrypted);
 absl::Status CheckEncrypts(bool encrypted, const std::set<std::string>& hosts,
                            const WorkerRegistry& workers);
 
-// Checks that the hosts of an attempt can reach each other. FAILED_PRECONDITION
-// (NO_COMMON_TRANSPORT) names the first two hosts without a transport in common. A host that
-// reports no transport is left to its peers to judge.
+// Checks that every two hosts of an attempt can reach each other. FAILED_PRECONDITION
+// (NO_COMMON_TRANSPORT) names two without a transport in common. A host that reports no transport
+// is left to its peers to judge.
 absl::Status CheckCommonTransport(const std::set<std::string>& hosts,
                                   const WorkerRegistry& workers);
 

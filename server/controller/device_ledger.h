@@ -16,8 +16,8 @@ using DeviceKey = std::pair<std::string, int32_t>;
 
 // Decides which execution may use which devices: each device serves one execution at a time, in the
 // order of asking. An execution that waits keeps its place on all its devices, so that small
-// executions do not starve a large one. Where hosts exchange data over NCCL, an execution asks for
-// all devices of its hosts.
+// executions do not starve a large one. An execution asks for all devices of its hosts that have
+// NCCL.
 class DeviceLedger {
  public:
   // REQUIRES: `name` is not in the ledger.

@@ -69,7 +69,10 @@ class NcclReuse : public testing::TestWithParam<int> {
     for (int host = 0; host < kHosts; ++host) {
       std::string token = absl::StrCat("token ", attempts_.size(), " of ", host);
       token.resize(16, '.');
-      table.push_back({absl::StrCat("host", host), token, kPerHost});
+      table.push_back({.address = absl::StrCat("host", host),
+                       .token = token,
+                       .devices = kPerHost,
+                       .windowed = true});
     }
     return table;
   }

@@ -89,7 +89,7 @@ class WorkerWorld {
 
   BufferFolder folder_;
   prometheus::Registry registry_;
-  worker::WorkerMetrics metrics_{registry_, "memory", false};
+  worker::WorkerMetrics metrics_{registry_, "memory", "memory", false};
   worker::MemoryFabric fabric_;
   v1::HostProgram program_;
   worker::LocalCalls::CallId last_ = 0;

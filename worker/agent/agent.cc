@@ -6,10 +6,10 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "base/data_encryption.h"
 #include "base/error.h"
 #include "base/status_macros.h"
 #include "service/error_info.h"
+#include "worker/agent/peer_links.h"
 
 namespace remesh::worker {
 namespace {
@@ -84,13 +84,10 @@ v1::Register Agent::Attaching() {
   parts_.Clear();
   const worker::AgentRecord& record = options_.memory.record();
   v1::Register message = options_.identity;
-  v1::DataAddress& address = *message.add_data_addresses();
-  address.set_transport(data_->transport_name());
-  address.set_address(data_->transport_address());
-  if (data_->encrypts()) {
-    v1::DataAddress& encrypted = *message.add_data_addresses();
-    encrypted.set_transport(absl::StrCat(address.transport(), kEncryptedTransport));
-    encrypted.set_address(address.address());
+  for (const std::string& link : LinksOf(*data_).all()) {
+    v1::DataAddress& address = *message.add_data_addresses();
+    address.set_transport(link);
+    address.set_address(data_->transport_address());
   }
   message.set_highest_epoch(record.highest_epoch());
   message.set_incarnation(incarnation_);

@@ -141,10 +141,10 @@ class Agent {
   // memory and binds the program.
   struct Making;
   absl::Status Make(Making& making, const std::atomic<bool>& cancelled) const;
+  absl::Status MakeRoom(MoveList& moves, const std::atomic<bool>& cancelled) const;
   absl::StatusOr<std::shared_ptr<std::byte>> AllocateOn(int local, int64_t bytes,
                                                         const std::atomic<bool>& cancelled) const;
   void Made(const std::string& key, Making& making);
-  absl::StatusOr<std::vector<Peer>> PeersOf(const v1::Prepare& prepare) const;
   absl::Status SetTargetPhase(const Entry& entry, v1::ShardPhase phase);
   void Stop(const std::string& key, Entry& entry);
   Mover::Events MakeEvents(const std::string& key, bool encrypted);

@@ -55,6 +55,7 @@ class LastingTransport : public Transport {
   LastingTransport(std::unique_ptr<Transport> transport, Lastings* lastings)
       : transport_(std::move(transport)), lastings_(lastings) {}
   std::string_view name() const override { return transport_->name(); }
+  bool windowed() const override { return true; }
   std::string address() const override { return transport_->address(); }
   absl::StatusOr<std::unique_ptr<PeerGroup>> Open(int self, std::vector<Peer> peers) override {
     return OpenLasting(self, std::move(peers), {});

@@ -5,20 +5,22 @@
 #include <variant>
 
 #include "absl/strings/str_cat.h"
-#include "base/data_encryption.h"
 #include "base/error.h"
 #include "base/status_macros.h"
 #include "service/error_info.h"
 #include "worker/agent/agent.h"
+#include "worker/agent/peer_links.h"
 
 namespace remesh::worker {
 namespace {
 
 // The lives of hosts that an attempt connects, and how many devices each has.
-Lasting LastingOf(const v1::Prepare& prepare) {
+Lasting LastingOf(const v1::Prepare& prepare, const std::vector<Peer>& peers) {
   Lasting lasting{.name = prepare.communicators().name(),
                   .reused = prepare.communicators().reuse()};
-  for (const v1::PeerEntry& peer : prepare.peers()) {
+  for (size_t i = 0; i < peers.size(); ++i) {
+    const v1::PeerEntry& peer = prepare.peers(static_cast<int>(i));
+    if (!peers[i].windowed) continue;
     absl::StrAppend(&lasting.among, peer.host(), "\n", peer.incarnation(), "\n",
                     peer.device_ids_size(), "\n");
   }
@@ -142,35 +144,12 @@ struct Agent::Making {
   absl::Status status = absl::CancelledError("opening was given up");
 };
 
-absl::StatusOr<std::vector<Peer>> Agent::PeersOf(const v1::Prepare& prepare) const {
-  const std::string encrypting = absl::StrCat(data_->transport_name(), kEncryptedTransport);
-  std::vector<Peer> peers;
-  for (const v1::PeerEntry& entry : prepare.peers()) {
-    Peer& peer = peers.emplace_back();
-    peer.token = entry.token();
-    peer.devices = entry.device_ids_size();
-    for (const v1::DataAddress& address : entry.data_addresses()) {
-      const bool encrypted = data_->encrypts() && address.transport() == encrypting;
-      if (!encrypted && address.transport() != data_->transport_name()) continue;
-      peer.address = address.address();
-      peer.encrypted = encrypted;
-    }
-    if (peer.address.empty()) {
-      return MakeError(absl::StatusCode::kFailedPrecondition,
-                       absl::StrCat("host ", entry.host(), " has no address of transport ",
-                                    data_->transport_name()),
-                       {"NO_COMMON_TRANSPORT",
-                        {{"host", entry.host()}, {"transport", data_->transport_name()}}});
-    }
-  }
-  return peers;
-}
-
 // Memory for an attempt on a local device; null for 0 bytes.
 absl::StatusOr<std::shared_ptr<std::byte>> Agent::AllocateOn(
     int local, int64_t bytes, const std::atomic<bool>& cancelled) const {
   if (bytes == 0) return nullptr;
-  if (data_->windowed()) return data_->devices().Of(local)->Allocate(bytes);
+  const LocalDevices devices = data_->devices();
+  if (!devices.in_host_memory()) return devices.Of(local)->Allocate(bytes);
   ASSIGN_OR_RETURN(auto memory, store_->ReserveScratch(bytes, &cancelled));
   std::byte* const data = memory->bytes().data();
   return std::shared_ptr<std::byte>(std::move(memory), data);
@@ -187,21 +166,29 @@ absl::Status Agent::Make(Making& making, const std::atomic<bool>& cancelled) con
     staging.push_back(memory.get());
     scratch.push_back(std::move(memory));
   }
+  WholeMessages whole{.here = !devices.in_host_memory()};
+  for (const Peer& peer : making.opening.peers) whole.with_peer.push_back(peer.windowed);
   MoveList& moves = making.opening.moves;
-  ASSIGN_OR_RETURN(
-      moves, BindMoves(std::move(making.program), making.devices, std::move(source),
-                       std::move(target), staging, data_->windowed() ? INT64_MAX : kSliceBytesMax));
+  ASSIGN_OR_RETURN(moves, BindMoves(std::move(making.program), making.devices, std::move(source),
+                                    std::move(target), staging, whole));
   moves.scratch = std::move(scratch);
-  if (data_->windowed()) {
-    for (const int64_t bytes : LayOutTransit(moves).bytes) {
-      ASSIGN_OR_RETURN(moves.transit.emplace_back(),
-                       AllocateOn(static_cast<int>(moves.transit.size()), bytes, cancelled));
-    }
-    return absl::OkStatus();
+  moves.in_host_memory = devices.in_host_memory();
+  return MakeRoom(moves, cancelled);
+}
+
+// Finds the memory for slices on their way.
+absl::Status Agent::MakeRoom(MoveList& moves, const std::atomic<bool>& cancelled) const {
+  const TransitLayout layout = LayOutTransit(moves);
+  for (const int64_t bytes : layout.bytes) {
+    ASSIGN_OR_RETURN(moves.transit.emplace_back(),
+                     AllocateOn(static_cast<int>(moves.transit.size()), bytes, cancelled));
   }
   const int64_t bytes = SlicePlaces::HostBytesFor(moves, options_.mover.limits, data_->gathers());
-  if (bytes > 0) {
-    ASSIGN_OR_RETURN(moves.slots, store_->ReserveScratch(bytes, &cancelled));
+  if (bytes == 0) return absl::OkStatus();
+  ASSIGN_OR_RETURN(moves.slots, store_->ReserveScratch(bytes, &cancelled));
+  for (size_t local = 0; local < layout.bytes.size(); ++local) {
+    Device* const device = data_->devices().Of(static_cast<int>(local));
+    ASSIGN_OR_RETURN(moves.slots_on.emplace_back(), device->Register(moves.slots->bytes()));
   }
   return absl::OkStatus();
 }
@@ -211,9 +198,8 @@ Mover::Events Agent::MakeEvents(const std::string& key, bool encrypted) {
   events.window_done = [this, key, encrypted,
                         before = MoverBytes()](const WindowReport& report) mutable {
     const MoverBytes& now = report.bytes;
-    metrics_->WindowDone({now.sent - before.sent, now.received - before.received,
-                          now.copied - before.copied, now.chunks_verified - before.chunks_verified},
-                         std::chrono::duration<double>(report.duration).count(), encrypted);
+    metrics_->WindowDone(now.Since(before), std::chrono::duration<double>(report.duration).count(),
+                         encrypted);
     before = now;
     PostEvent(key, [report](Entry& e) { return e.attempt.WindowDone(report); });
   };
@@ -236,20 +222,21 @@ Mover::Events Agent::MakeEvents(const std::string& key, bool encrypted) {
 
 void Agent::Do(const std::string& key, Entry& entry, const Attempt::Open&) {
   const v1::Prepare& prepare = entry.attempt.prepare();
-  auto peers = PeersOf(prepare);
+  auto peers = PeersOf(prepare, LinksOf(*data_));
   if (!peers.ok()) {
     PostEvent(key, [status = peers.status()](Entry& e) { return e.attempt.Opened(status); });
     return;
   }
   const bool encrypted =
       std::any_of(peers->begin(), peers->end(), [](const Peer& peer) { return peer.encrypted; });
+  Lasting lasting = LastingOf(prepare, *peers);
   auto making = std::make_shared<Making>(Making{.devices = entry.devices,
                                                 .program = std::move(entry.program),
                                                 .source = std::move(entry.source),
                                                 .target = std::move(entry.target),
                                                 .opening = {.self = prepare.self(),
                                                             .peers = *std::move(peers),
-                                                            .lasting = LastingOf(prepare),
+                                                            .lasting = std::move(lasting),
                                                             .options = options_.mover,
                                                             .events = MakeEvents(key, encrypted)}});
   for (const v1::PeerEntry& peer : prepare.peers())
@@ -268,7 +255,8 @@ void Agent::Made(const std::string& key, Making& making) {
   entry.reserving = nullptr;
   if (entry.stop_then) return Stop(key, entry);
   if (!making.status.ok()) return Run(key, entry.attempt.Opened(making.status));
-  const bool connects = data_->windowed() && making.opening.peers.size() > 1;
+  const auto& peers = making.opening.peers;
+  const bool connects = std::ranges::count(peers, true, &Peer::windowed) > 1;
   const bool reused = making.opening.lasting.reused;
   data_->Open(key, std::move(making.opening), [=, this](absl::Status status) {
     if (connects && status.ok()) metrics_->CommunicatorsOpened(reused);

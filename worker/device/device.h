@@ -128,6 +128,8 @@ class LocalDevices {
 
   Device* Of(int local) const { return devices_[devices_.size() == 1 ? 0 : local]; }
   const std::vector<Device*>& all() const { return devices_; }
+  // Whether their memory is the host's.
+  bool in_host_memory() const { return devices_.front()->name() == "host"; }
 
  private:
   std::vector<Device*> devices_;  // must outlive this

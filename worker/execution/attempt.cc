@@ -175,8 +175,8 @@ Attempt::Say Attempt::Progress() const {
   v1::WindowDone& done = *say.message.mutable_window_done();
   *done.mutable_attempt() = prepare_.attempt();
   done.set_window(last_.window);
-  done.set_sent_bytes(last_.bytes.sent);
-  done.set_received_bytes(last_.bytes.received);
+  done.set_sent_bytes(last_.bytes.sent());
+  done.set_received_bytes(last_.bytes.received());
   done.set_copied_bytes(last_.bytes.copied);
   return say;
 }

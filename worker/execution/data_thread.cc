@@ -21,6 +21,7 @@ DataThread::DataThread(std::unique_ptr<Transport> transport,
                        std::vector<std::unique_ptr<Device>> devices)
     : transport_(std::move(transport)),
       name_(transport_->name()),
+      stream_name_(transport_->stream_name()),
       address_(transport_->address()),
       windowed_(transport_->windowed()),
       gathers_(transport_->gathers()),

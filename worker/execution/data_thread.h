@@ -46,6 +46,7 @@ class DataThread {
   bool encrypts() const { return encrypts_; }
   std::chrono::milliseconds keeps_for() const { return keeps_for_; }
   const std::string& transport_name() const { return name_; }
+  const std::string& stream_name() const { return stream_name_; }
   const std::string& transport_address() const { return address_; }
 
   // REQUIRES: no mover is open for `attempt`.
@@ -75,6 +76,7 @@ class DataThread {
 
   const std::unique_ptr<Transport> transport_;
   const std::string name_;
+  const std::string stream_name_;
   const std::string address_;
   const bool windowed_;
   const bool gathers_;

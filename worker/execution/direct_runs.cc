@@ -27,6 +27,7 @@ bool AddRuns(const TapeView& view, const SlicePiece& piece, size_t runs_max, Run
 }  // namespace
 
 Runs DirectRuns(const MoveList& list, const Slice& slice, bool gathers, int64_t run_bytes) {
+  if (!list.in_host_memory) return {};
   const int64_t runs_max = gathers ? std::max<int64_t>(slice.bytes / run_bytes, 1) : 1;
   Runs runs;
   int64_t offset = 0;  // of what is found so far

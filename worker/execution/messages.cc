@@ -15,19 +15,20 @@ int64_t Aligned(int64_t bytes) { return CeilDiv(bytes, kPartAlignment) * kPartAl
 
 }  // namespace
 
-MessageList::MessageList(absl::Span<const BoundMove> moves, int32_t windows, int64_t slice_bytes) {
+MessageList::MessageList(absl::Span<const BoundMove> moves, int32_t windows,
+                         const WholeMessages& whole) {
   order_begin_.push_back(0);
   int move = 0;
   for (int32_t window = 0; window < windows; ++window) {
     const int first = move;
     while (move < std::ssize(moves) && moves[move].window == window) ++move;
-    AddWindow(moves, first, move, slice_bytes);
+    AddWindow(moves, first, move, whole);
     order_begin_.push_back(static_cast<int>(slices_.size()));
   }
 }
 
 void MessageList::AddWindow(absl::Span<const BoundMove> moves, int first, int last,
-                            int64_t slice_bytes) {
+                            const WholeMessages& whole) {
   absl::flat_hash_map<std::pair<int, int>, int> of_pair;
   std::vector<std::vector<int>> of_message;
   const int first_message = static_cast<int>(messages_.size());
@@ -40,7 +41,8 @@ void MessageList::AddWindow(absl::Span<const BoundMove> moves, int first, int la
                            .from = move.from,
                            .to = move.to,
                            .peer = move.peer,
-                           .outgoing = move.target == nullptr});
+                           .outgoing = move.target == nullptr,
+                           .whole = whole.Of(move.peer)});
     }
     of_message[it->second].push_back(i);
   }
@@ -50,6 +52,7 @@ void MessageList::AddWindow(absl::Span<const BoundMove> moves, int first, int la
     message.first_slice = static_cast<int>(slices_.size());
     slices_.push_back({.message = first_message + static_cast<int>(m),
                        .first_piece = static_cast<int>(pieces_.size())});
+    const int64_t slice_bytes = message.whole ? INT64_MAX : kSliceBytesMax;
     for (const int i : of_message[m]) Cut(moves[i], i, slice_bytes);
     message.slice_count = static_cast<int>(slices_.size()) - message.first_slice;
   }

@@ -43,18 +43,26 @@ struct Message {
   int to = 0;
   int peer = -1;  // -1: both are here
   bool outgoing = false;
+  bool whole = false;  // one slice: see WholeMessages
   int first_slice = 0;
   int slice_count = 0;
 };
 
-// All messages of an attempt on one host, cut into slices. The list depends on the program alone,
-// so both ends of a message agree.
+// Which messages are not cut into slices: those with windowed peers (see Peer), and copies by GPUs.
+struct WholeMessages {
+  bool here = false;            // between devices of this host
+  std::vector<bool> with_peer;  // by index in the peer table; empty: with none
+
+  bool Of(int peer) const { return peer < 0 ? here : !with_peer.empty() && with_peer[peer]; }
+};
+
+// All messages of an attempt on one host, cut into slices. The list depends on the program and on
+// the links alone, so both ends of a message agree.
 class MessageList {
  public:
   MessageList() = default;
-  // A slice has at most `slice_bytes` bytes, or one chunk.
-  MessageList(absl::Span<const BoundMove> moves, int32_t windows,
-              int64_t slice_bytes = kSliceBytesMax);
+  // A slice has at most kSliceBytesMax bytes, unless its message is whole.
+  MessageList(absl::Span<const BoundMove> moves, int32_t windows, const WholeMessages& whole = {});
 
   const std::vector<Message>& messages() const { return messages_; }  // by window
   const std::vector<Slice>& slices() const { return slices_; }        // by message
@@ -74,7 +82,8 @@ class MessageList {
   MessageTag TagOf(const Slice& slice, bool digests) const;
 
  private:
-  void AddWindow(absl::Span<const BoundMove> moves, int first, int last, int64_t slice_bytes);
+  void AddWindow(absl::Span<const BoundMove> moves, int first, int last,
+                 const WholeMessages& whole);
   void Cut(const BoundMove& move, int index, int64_t slice_bytes);
 
   std::vector<Message> messages_;

@@ -26,6 +26,14 @@ std::vector<int64_t> WorkOf(const MoveList& list) {
 
 }  // namespace
 
+MoverBytes MoverBytes::Since(const MoverBytes& before) const {
+  const auto since = [](const Link& link, const Link& then) {
+    return Link{link.sent - then.sent, link.received - then.received};
+  };
+  return {since(windowed, before.windowed), since(streamed, before.streamed),
+          copied - before.copied, chunks_verified - before.chunks_verified};
+}
+
 Mover::Mover(MoveList list, std::vector<std::string> peer_names, const Options& options,
              Transport* transport, LocalDevices devices, Events events)
     : list_(std::move(list)),
@@ -33,13 +41,12 @@ Mover::Mover(MoveList list, std::vector<std::string> peer_names, const Options& 
       options_(options),
       transport_(transport),
       devices_(std::move(devices)),
-      windowed_(transport->windowed()),
       events_(std::move(events)),
       moves_(list_.moves.size()),
       slices_(messages_.slices().size()),
       started_at_(list_.program.windows()),
       schedule_(WorkOf(list_)),
-      places_(&list_, *transport, options.limits) {
+      places_(&list_, options.limits, transport->gathers()) {
   REMESH_CHECK(options.limits.slices_in_flight > 0);
 }
 
@@ -50,8 +57,8 @@ absl::Status Mover::Open(int self, std::vector<Peer> peers, const Lasting& lasti
   self_ = self;
   ASSIGN_OR_RETURN(group_, transport_->OpenLasting(self, std::move(peers), lasting));
   std::vector<int32_t> operations(list_.program.windows(), 0);
-  for (const Slice& slice : messages_.slices())
-    operations[messages_.MessageOf(slice).window] += messages_.MessageOf(slice).peer >= 0 ? 1 : 0;
+  for (const Message& message : messages_.messages())
+    operations[message.window] += message.peer >= 0 && message.whole ? 1 : 0;
   group_->Expect(std::move(operations));
   return absl::OkStatus();
 }
@@ -96,7 +103,7 @@ bool Mover::MemoryHolds() {
 void Mover::Advance() {
   if (halted()) return;
   while (const auto window = schedule_.TakeStartable()) StartWindow(*window);
-  AdmitRemote();
+  AdmitStreams();
   AdmitLocal();
   while (const auto window = schedule_.TakeFinished())
     events_.window_done({*window, bytes_, options_.clock->Now() - started_at_[*window]});
@@ -117,10 +124,16 @@ void Mover::StartWindow(int32_t window) {
     }
     if (messages_.MessageOf(slice).peer < 0 && state.waits == 0) local_ready_.push_back(index);
   }
+  for (const int index : messages_.InOrder(window)) {
+    const Message& message = messages_.MessageOf(messages_.slices()[index]);
+    if (message.peer < 0 || !message.whole) continue;
+    REMESH_CHECK(Place(index));
+    Admit(index);
+  }
 }
 
-void Mover::AdmitRemote() {
-  auto& [window, next] = next_remote_;
+void Mover::AdmitStreams() {
+  auto& [window, next] = next_stream_;
   while (window < schedule_.started()) {
     const absl::Span<const int> order = messages_.InOrder(window);
     if (next == std::ssize(order)) {
@@ -129,27 +142,32 @@ void Mover::AdmitRemote() {
       continue;
     }
     const int index = order[next];
-    if (messages_.MessageOf(messages_.slices()[index]).peer >= 0) {
-      if (!Place(index)) return;
-      ++remote_in_flight_;
-      slices_[index].admitted = true;
-      if (slices_[index].waits == 0) Begin(index);
+    const Message& message = messages_.MessageOf(messages_.slices()[index]);
+    if (message.peer >= 0 && !message.whole) {
+      if (streams_in_flight_ >= options_.limits.slices_in_flight || !Place(index)) return;
+      ++streams_in_flight_;
+      Admit(index);
     }
     ++next;
   }
 }
 
+void Mover::Admit(int slice) {
+  slices_[slice].admitted = true;
+  if (slices_[slice].waits == 0) Begin(slice);
+}
+
 // Finds memory for a slice on its way; false while there is no room.
 bool Mover::Place(int index) {
-  if (!windowed_) {  // a windowed link has room for all of a window
-    if (remote_in_flight_ >= options_.limits.slices_in_flight) return false;
-    slices_[index].runs = DirectRuns(list_, messages_.slices()[index], transport_->gathers(),
-                                     options_.limits.run_bytes);
+  const Slice& slice = messages_.slices()[index];
+  if (!messages_.MessageOf(slice).whole) {
+    slices_[index].runs =
+        DirectRuns(list_, slice, transport_->gathers(), options_.limits.run_bytes);
     if (!slices_[index].runs.empty()) return true;
   }
-  const auto bytes = places_.Take(index);
-  if (bytes) slices_[index].bytes = *bytes;
-  return bytes.has_value();
+  const auto place = places_.Take(index);
+  if (place) slices_[index].place = *place;
+  return place.has_value();
 }
 
 // A local slice that waits for another takes up nothing here, and no other host waits for it.
@@ -176,10 +194,11 @@ void Mover::Begin(int slice) {
 void Mover::SliceDone(int index) {
   const Slice& slice = messages_.slices()[index];
   SliceState& state = slices_[index];
-  if (messages_.MessageOf(slice).peer < 0) {
+  const Message& message = messages_.MessageOf(slice);
+  if (message.peer < 0) {
     --local_in_flight_;
-  } else {
-    --remote_in_flight_;
+  } else if (!message.whole) {
+    --streams_in_flight_;
     places_.Give(index);
   }
   state = {};
@@ -187,7 +206,7 @@ void Mover::SliceDone(int index) {
   for (const SlicePiece& piece : messages_.PiecesOf(slice)) {
     if (--moves_[piece.move].slices_left == 0) MoveDone(piece.move);
   }
-  schedule_.Done(messages_.MessageOf(slice).window);
+  schedule_.Done(message.window);
 }
 
 void Mover::MoveDone(int move) {

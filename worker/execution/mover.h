@@ -24,10 +24,19 @@ namespace remesh::worker {
 
 // How much an attempt has moved so far on this host.
 struct MoverBytes {
-  int64_t sent = 0;             // to other hosts
-  int64_t received = 0;         // from other hosts, verified
+  struct Link {
+    int64_t sent = 0;      // to other hosts
+    int64_t received = 0;  // from other hosts, verified
+  };
+  Link windowed;                // with windowed peers
+  Link streamed;                // with others
   int64_t copied = 0;           // inside the host
   int64_t chunks_verified = 0;  // of those received
+
+  int64_t sent() const { return windowed.sent + streamed.sent; }
+  int64_t received() const { return windowed.received + streamed.received; }
+  // Without what was moved before.
+  MoverBytes Since(const MoverBytes& before) const;
 };
 
 // Reports that a window is done on this host.
@@ -51,8 +60,11 @@ std::optional<ChunkName> ChunkNamedIn(const absl::Status& status);
 //
 // Slices to and from other hosts are admitted strictly in the order that all hosts share, within
 // limits on the number of slices and on the memory for packed slices. So the earliest unfinished
-// slice is admitted at both of its ends, and no two hosts wait for each other. The class has more
-// than 25 methods and more than 12 fields because it takes slices through all of their steps.
+// slice is admitted at both of its ends, and no two hosts wait for each other. Messages that travel
+// whole have memory of their own and are admitted when their window starts: they wait only for what
+// earlier windows bring, and slices that stream never wait for those of their own window. The class
+// has more than 25 methods and more than 12 fields because it takes slices through all of their
+// steps.
 class Mover {
  public:
   struct Options {
@@ -68,8 +80,8 @@ class Mover {
   };
 
   // Devices and `transport` must outlive the mover. Errors name hosts by `peer_names`. REQUIRES:
-  // `list` has memory for slices on their way (SlicePlaces). If the transport is windowed(), each
-  // message is one slice.
+  // `list` has memory for slices on their way (SlicePlaces), and the messages with windowed peers,
+  // and no others, travel whole.
   Mover(MoveList list, std::vector<std::string> peer_names, const Options& options,
         Transport* transport, LocalDevices devices, Events events);
   // REQUIRES: stopped().
@@ -104,7 +116,7 @@ class Mover {
     int waits = 0;  // unfinished moves that bring what it reads
     bool admitted = false;
     int operations = 0;             // unfinished, of the transport
-    std::span<std::byte> bytes;     // packed bytes on their way
+    SlicePlace place;               // of packed bytes on their way
     Runs runs;                      // where the bytes lie if they are not packed
     std::vector<uint64_t> digests;  // on their way
     bool done = false;
@@ -119,7 +131,8 @@ class Mover {
   absl::Status CheckMemory() const;
   void Advance();
   void StartWindow(int32_t window);
-  void AdmitRemote();
+  void AdmitStreams();
+  void Admit(int slice);
   bool Place(int slice);
   void AdmitLocal();
   void Begin(int slice);
@@ -129,6 +142,7 @@ class Mover {
   // mover_slices.cc: what happens to one slice.
   std::vector<SlicePart> PartsOf(int slice);
   Device* DeviceOf(int slice) const;
+  MoverBytes::Link& LinkOf(int slice);
   bool IsPacked(int slice) const;
   void BeginLocal(int slice);
   void BeginSend(int slice);
@@ -153,7 +167,6 @@ class Mover {
   Options options_;
   Transport* const transport_;
   const LocalDevices devices_;
-  const bool windowed_;
   Events events_;
 
   std::vector<MoveState> moves_;
@@ -164,8 +177,8 @@ class Mover {
   std::unique_ptr<PeerGroup> group_;
   int self_ = 0;  // in peer_names_
   MoverBytes bytes_;
-  std::pair<int32_t, int> next_remote_;  // the next to admit: window, index in its order
-  int remote_in_flight_ = 0;
+  std::pair<int32_t, int> next_stream_;  // the next to admit: window, index in its order
+  int streams_in_flight_ = 0;
   std::deque<int> local_ready_;
   int local_in_flight_ = 0;
   int jobs_ = 0;              // given to the device, not drained

@@ -100,6 +100,10 @@ Device* Mover::DeviceOf(int index) const {
   return devices_.Of(list_.local_device[message.outgoing ? message.from : message.to]);
 }
 
+MoverBytes::Link& Mover::LinkOf(int index) {
+  return messages_.MessageOf(messages_.slices()[index]).whole ? bytes_.windowed : bytes_.streamed;
+}
+
 bool Mover::IsPacked(int slice) const { return slices_[slice].runs.empty(); }
 
 void Mover::BeginLocal(int slice) {
@@ -116,7 +120,7 @@ void Mover::BeginSend(int slice) {
   // A relay passes on the origin's digests, so it does not hash what it sends.
   if (!packed) std::erase_if(parts, [](const SlicePart& part) { return part.carried; });
   if (parts.empty()) return Packed(slice);
-  DeviceOf(slice)->Pack(std::move(parts), packed ? slices_[slice].bytes.data() : nullptr,
+  DeviceOf(slice)->Pack(std::move(parts), packed ? slices_[slice].place.on_device : nullptr,
                         OnDevice([this, slice](const Mismatch&) { Packed(slice); }));
 }
 
@@ -129,9 +133,9 @@ void Mover::Packed(int index) {
     state.digests.insert(state.digests.end(), part.digests,
                          part.digests + ChunksOf(part.lo, part.hi));
   }
-  if (!windowed_) return SendSlice(index);
+  if (!messages_.MessageOf(slice).whole) return SendSlice(index);
   const auto bytes = std::as_writable_bytes(std::span(state.digests));
-  DeviceOf(index)->Transfer(state.bytes.data() + DigestOffset(slice), bytes.data(),
+  DeviceOf(index)->Transfer(state.place.on_device + DigestOffset(slice), bytes.data(),
                             std::ssize(bytes),
                             OnDevice([this, index](const Mismatch&) { SendWhole(index); }));
 }
@@ -139,18 +143,18 @@ void Mover::Packed(int index) {
 void Mover::SendWhole(int index) {
   const Slice& slice = messages_.slices()[index];
   PeerGroup::Done done = OnTransfer(index, [this, index] {
-    bytes_.sent += messages_.slices()[index].payload_bytes;
+    LinkOf(index).sent += messages_.slices()[index].payload_bytes;
     SliceDone(index);
   });
-  group_->Send(messages_.MessageOf(slice).peer, messages_.TagOf(slice, false), slices_[index].bytes,
-               std::move(done));
+  group_->Send(messages_.MessageOf(slice).peer, messages_.TagOf(slice, false),
+               slices_[index].place.bytes, std::move(done));
 }
 
 void Mover::SendSlice(int index) {
   const Slice& slice = messages_.slices()[index];
   SliceState& state = slices_[index];
   const auto sent = [this, index] {
-    bytes_.sent += messages_.slices()[index].payload_bytes;
+    LinkOf(index).sent += messages_.slices()[index].payload_bytes;
     SliceDone(index);
   };
   const int peer = messages_.MessageOf(slice).peer;
@@ -159,7 +163,8 @@ void Mover::SendSlice(int index) {
   if (state.runs.size() > 1) {
     group_->SendRuns(peer, tag, ConstRuns(state.runs.begin(), state.runs.end()), std::move(data));
   } else {
-    group_->Send(peer, tag, state.runs.empty() ? state.bytes : state.runs.front(), std::move(data));
+    group_->Send(peer, tag, state.runs.empty() ? state.place.bytes : state.runs.front(),
+                 std::move(data));
   }
   group_->Send(peer, messages_.TagOf(slice, true), std::as_bytes(std::span(state.digests)),
                std::move(digests));
@@ -170,8 +175,8 @@ void Mover::BeginReceive(int index) {
   SliceState& state = slices_[index];
   state.digests.resize(slice.chunks);
   const int peer = messages_.MessageOf(slice).peer;
-  if (windowed_) {
-    return group_->Receive(peer, messages_.TagOf(slice, false), state.bytes,
+  if (messages_.MessageOf(slice).whole) {
+    return group_->Receive(peer, messages_.TagOf(slice, false), state.place.bytes,
                            OnTransfer(index, [this, index] { ReceivedWhole(index); }));
   }
   const auto received = [this, index] { Received(index); };
@@ -180,7 +185,7 @@ void Mover::BeginReceive(int index) {
   if (state.runs.size() > 1) {
     group_->ReceiveRuns(peer, tag, state.runs, std::move(data));
   } else {
-    group_->Receive(peer, tag, state.runs.empty() ? state.bytes : state.runs.front(),
+    group_->Receive(peer, tag, state.runs.empty() ? state.place.bytes : state.runs.front(),
                     std::move(data));
   }
   group_->Receive(peer, messages_.TagOf(slice, true),
@@ -191,8 +196,8 @@ void Mover::ReceivedWhole(int index) {
   SliceState& state = slices_[index];
   const auto bytes = std::as_writable_bytes(std::span(state.digests));
   DeviceOf(index)->Transfer(
-      bytes.data(), state.bytes.data() + DigestOffset(messages_.slices()[index]), std::ssize(bytes),
-      OnDevice([this, index](const Mismatch&) { Received(index); }));
+      bytes.data(), state.place.on_device + DigestOffset(messages_.slices()[index]),
+      std::ssize(bytes), OnDevice([this, index](const Mismatch&) { Received(index); }));
 }
 
 // Checks the bits that arrived against the origin's digests before anything else reads them.
@@ -207,12 +212,12 @@ void Mover::Received(int slice) {
   }
   Device::Done done = OnDevice([this, slice](const Mismatch& found) {
     if (!found.ok()) return Mismatched(slice, found);
-    bytes_.received += messages_.slices()[slice].payload_bytes;
+    LinkOf(slice).received += messages_.slices()[slice].payload_bytes;
     bytes_.chunks_verified += messages_.slices()[slice].chunks;
     SliceDone(slice);
   });
   if (IsPacked(slice))
-    return DeviceOf(slice)->Unpack(std::move(parts), state.bytes.data(), std::move(done));
+    return DeviceOf(slice)->Unpack(std::move(parts), state.place.on_device, std::move(done));
   for (SlicePart& part : parts) std::swap(part.source, part.target);
   DeviceOf(slice)->Check(std::move(parts), std::move(done));
 }

@@ -77,8 +77,8 @@ TEST_P(MoverTest, LargeBoxesGoInPieces) {
   Append(c.target, Cut(c, 0, 0, {1, 0}));
   AddNaiveOperations(c);
   Run(c, {.limits = {.slices_in_flight = 3, .staging_bytes = 8 << 20}});
-  EXPECT_EQ(hosts_[1]->bytes.received, hosts_[0]->bytes.sent);
-  EXPECT_EQ(hosts_[1]->bytes.received + hosts_[1]->bytes.copied, 3001 * 5003);
+  EXPECT_EQ(hosts_[1]->bytes.received(), hosts_[0]->bytes.sent());
+  EXPECT_EQ(hosts_[1]->bytes.received() + hosts_[1]->bytes.copied, 3001 * 5003);
 }
 
 // Rows of more than a page are sent from their place and received into their place.
@@ -345,7 +345,7 @@ TEST_P(MoverTest, AStopInTheMiddleLeavesTheSourceAndIsNoticedByPeers) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Transports, MoverTest,
-                         ::testing::Values("memory", "tcp", "tcp_in_runs", "ucx", "nccl"),
+                         ::testing::Values("memory", "tcp", "tcp_in_runs", "ucx", "nccl", "mixed"),
                          [](const auto& info) { return info.param; });
 
 // What BindMoves() must refuse, each with an error of its own.

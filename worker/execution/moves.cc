@@ -263,7 +263,8 @@ std::vector<int64_t> StagingBytes(const Program& program, const AttemptDevices& 
 absl::StatusOr<MoveList> BindMoves(Program program, const AttemptDevices& devices,
                                    std::shared_ptr<const MappedShards> source,
                                    std::shared_ptr<const MappedShards> target,
-                                   const std::vector<std::byte*>& staging, int64_t slice_bytes) {
+                                   const std::vector<std::byte*>& staging,
+                                   const WholeMessages& whole) {
   MoveList list{
       .program = std::move(program), .source = std::move(source), .target = std::move(target)};
   for (int ordinal = 0; ordinal < devices.count(); ++ordinal)
@@ -275,7 +276,7 @@ absl::StatusOr<MoveList> BindMoves(Program program, const AttemptDevices& device
   for (const Stretch& stretch : list.program.stretches) RETURN_IF_ERROR(binder.Bind(stretch));
   RETURN_IF_ERROR(binder.CheckFilled());
   list.program.stretches = {};
-  list.messages = MessageList(list.moves, list.program.windows(), slice_bytes);
+  list.messages = MessageList(list.moves, list.program.windows(), whole);
   return list;
 }
 

@@ -45,9 +45,13 @@ struct MoveList {
       source;  // null when this host holds nothing of the source generation
   std::shared_ptr<const MappedShards> target;
   std::vector<std::shared_ptr<std::byte>> scratch;  // owns the staging memory
-  std::shared_ptr<Scratch> slots;                   // for slices on their way; see SlicePlaces
-  std::vector<std::shared_ptr<std::byte>> transit;  // by local device, for windowed links
-  std::deque<TapeView> views;                       // a deque keeps their addresses stable
+  // Memory for slices on their way (SlicePlaces): of the devices, for messages that travel whole,
+  // and of the host, for the slices of others.
+  std::vector<std::shared_ptr<std::byte>> transit;  // by local device
+  std::shared_ptr<Scratch> slots;
+  std::vector<std::shared_ptr<std::byte>> slots_on;  // where each local device reaches `slots`
+  std::deque<TapeView> views;                        // a deque keeps their addresses stable
+  bool in_host_memory = true;  // what `views` name: links that stream reach it without packing
 };
 
 // Bytes of staging that BindMoves() needs, by local device.
@@ -57,11 +61,11 @@ std::vector<int64_t> StagingBytes(const Program& program, const AttemptDevices& 
 // metadata array, box, device) if the program reads or writes a box that no shard here holds, reads
 // what no earlier window brought, does not fill the target's shards, or has an array that differs
 // from the state's. REQUIRES: `staging` has at least StagingBytes() for each local device.
-// slice_bytes: see MessageList.
+// whole: see MessageList.
 absl::StatusOr<MoveList> BindMoves(Program program, const AttemptDevices& devices,
                                    std::shared_ptr<const MappedShards> source,
                                    std::shared_ptr<const MappedShards> target,
                                    const std::vector<std::byte*>& staging,
-                                   int64_t slice_bytes = kSliceBytesMax);
+                                   const WholeMessages& whole = {});
 
 }  // namespace remesh::worker

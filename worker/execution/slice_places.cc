@@ -29,13 +29,12 @@ int64_t SlicePlaces::HostBytesFor(const MoveList& list, const StreamLimits& limi
   return std::min(layout.all_bytes(), SlotsFor(list, layout, limits).bytes());
 }
 
-SlicePlaces::SlicePlaces(const MoveList* list, const Transport& link, const StreamLimits& limits)
+SlicePlaces::SlicePlaces(const MoveList* list, const StreamLimits& limits, bool gathers)
     : list_(list),
-      windowed_(link.windowed()),
-      layout_(windowed_ ? LayOutTransit(*list)
-                        : LayOutPacked(*list, link.gathers(), limits.run_bytes)),
-      slots_(windowed_ ? SlotShape() : SlotsFor(*list, layout_, limits)),
-      own_places_(windowed_ || layout_.all_bytes() <= slots_.bytes()),
+      transit_(LayOutTransit(*list)),
+      packed_(LayOutPacked(*list, gathers, limits.run_bytes)),
+      slots_(SlotsFor(*list, packed_, limits)),
+      own_places_(packed_.all_bytes() <= slots_.bytes()),
       pool_(own_places_ ? SlotShape() : slots_, HostBytes()),
       slot_of_(own_places_ ? 0 : list->messages.slices().size(), -1) {}
 
@@ -43,24 +42,26 @@ std::span<std::byte> SlicePlaces::HostBytes() const {
   return list_->slots == nullptr ? std::span<std::byte>() : list_->slots->bytes();
 }
 
-std::optional<std::span<std::byte>> SlicePlaces::Take(int index) {
+std::optional<SlicePlace> SlicePlaces::Take(int index) {
   const Slice& slice = list_->messages.slices()[index];
   const Message& message = list_->messages.MessageOf(slice);
   const int local = list_->local_device[message.outgoing ? message.from : message.to];
-  const auto bytes = static_cast<size_t>(slice.bytes);
-  if (windowed_) {
-    return std::span(list_->transit[local].get() + layout_.offsets[index],
-                     static_cast<size_t>(BytesWithDigests(slice)));
+  if (message.whole) {
+    std::byte* const at = list_->transit[local].get() + transit_.offsets[index];
+    return SlicePlace{{at, static_cast<size_t>(BytesWithDigests(slice))}, at};
   }
-  REMESH_CHECK(layout_.offsets[index] >= 0);
+  REMESH_CHECK(packed_.offsets[index] >= 0);
+  std::span<std::byte> bytes;
   if (own_places_) {
-    int64_t at = layout_.offsets[index];
-    for (int d = 0; d < local; ++d) at += layout_.bytes[d];
-    return HostBytes().subspan(static_cast<size_t>(at), bytes);
+    int64_t at = packed_.offsets[index];
+    for (int d = 0; d < local; ++d) at += packed_.bytes[d];
+    bytes = HostBytes().subspan(static_cast<size_t>(at), static_cast<size_t>(slice.bytes));
+  } else {
+    if (!pool_.has_free()) return std::nullopt;
+    slot_of_[index] = pool_.Take();
+    bytes = pool_.bytes(slot_of_[index], slice.bytes);
   }
-  if (!pool_.has_free()) return std::nullopt;
-  slot_of_[index] = pool_.Take();
-  return pool_.bytes(slot_of_[index], slice.bytes);
+  return SlicePlace{bytes, list_->slots_on[local].get() + (bytes.data() - HostBytes().data())};
 }
 
 void SlicePlaces::Give(int slice) {

@@ -22,23 +22,29 @@ struct StreamLimits {
   int64_t run_bytes = kDirectRunBytes;        // see DirectRuns()
 };
 
-// The memory in which slices to and from other hosts lie on their way. On a windowed link each
-// slice has a place of its own in its device's area (MoveList::transit). On a link that streams,
-// packed slices lie in memory of the host (MoveList::slots). If all of them fit within the limits,
-// each has a place of its own there too, so that the host never needs more than the plan says.
-// Otherwise a slice takes the next free one of equal slots. Not thread-safe.
+// The memory of a slice on its way.
+struct SlicePlace {
+  std::span<std::byte> bytes;      // as its link reaches them
+  std::byte* on_device = nullptr;  // as its device does
+};
+
+// The memory in which slices to and from other hosts lie on their way. A message that travels whole
+// has a place of its own in its device's area (MoveList::transit). Other packed slices lie in memory
+// of the host (MoveList::slots). If all of them fit within the limits, each has a place of its own
+// there too, so that the host never needs more than the plan says. Otherwise a slice takes the next
+// free one of equal slots. Not thread-safe.
 class SlicePlaces {
  public:
-  // Bytes that MoveList::slots must have on a link that streams and that gathers, or not.
+  // Bytes that MoveList::slots must have.
   static int64_t HostBytesFor(const MoveList& list, const StreamLimits& limits, bool gathers);
 
-  // `list` must outlive this object. REQUIRES: list.transit (windowed links) or list.slots (others)
-  // has the memory that slices need.
-  SlicePlaces(const MoveList* list, const Transport& link, const StreamLimits& limits);
+  // `list` must outlive this object. REQUIRES: list.transit and list.slots have the memory that
+  // slices need; slots_on has an address for each local device.
+  SlicePlaces(const MoveList* list, const StreamLimits& limits, bool gathers);
 
-  // The memory of a slice; nullopt while there is no room. REQUIRES: the link is windowed, or the
-  // slice must be packed.
-  std::optional<std::span<std::byte>> Take(int slice);
+  // The memory of a slice; nullopt while there is no room, which a whole message always has.
+  // REQUIRES: the slice must be packed.
+  std::optional<SlicePlace> Take(int slice);
   // Frees the memory that the slice took, if any.
   void Give(int slice);
 
@@ -46,10 +52,10 @@ class SlicePlaces {
   std::span<std::byte> HostBytes() const;
 
   const MoveList* const list_;
-  const bool windowed_;
-  const TransitLayout layout_;
+  const TransitLayout transit_;  // of whole messages
+  const TransitLayout packed_;   // of other slices
   const SlotShape slots_;
-  const bool own_places_;
+  const bool own_places_;  // of other slices: packed_ says where
   SlotPool pool_;
   std::vector<int> slot_of_;  // by slice; -1: none
 };

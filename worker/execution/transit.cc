@@ -54,13 +54,17 @@ int64_t TransitLayout::all_bytes() const {
 }
 
 TransitLayout LayOutTransit(const MoveList& list) {
-  return LayOut(list,
-                [](const Slice& slice) { return planner::MessageBytes(BytesWithDigests(slice)); });
+  return LayOut(list, [&](const Slice& slice) {
+    return list.messages.MessageOf(slice).whole ? planner::MessageBytes(BytesWithDigests(slice))
+                                                : 0;
+  });
 }
 
 TransitLayout LayOutPacked(const MoveList& list, bool gathers, int64_t run_bytes) {
   return LayOut(list, [&](const Slice& slice) {
-    return DirectRuns(list, slice, gathers, run_bytes).empty() ? DigestOffset(slice) : 0;
+    const bool packed = !list.messages.MessageOf(slice).whole &&
+                        DirectRuns(list, slice, gathers, run_bytes).empty();
+    return packed ? DigestOffset(slice) : 0;
   });
 }
 

@@ -23,10 +23,9 @@ struct TransitLayout {
   int64_t all_bytes() const;
 };
 
-// Lays out all slices to and from other hosts, with their digests; for windowed links.
+// Lays out the messages that travel whole, with their digests.
 TransitLayout LayOutTransit(const MoveList& list);
-// Lays out the slices that must be packed, without digests; for links that stream. See
-// DirectRuns().
+// Lays out the slices of other messages that must be packed, without digests. See DirectRuns().
 TransitLayout LayOutPacked(const MoveList& list, bool gathers, int64_t run_bytes);
 
 }  // namespace remesh::worker

@@ -79,7 +79,6 @@ class NcclGroup : public PeerGroup {
 
   void Send(int peer, const MessageTag& tag, std::span<const std::byte> data, Done done) override;
   void Receive(int peer, const MessageTag& tag, std::span<std::byte> buffer, Done done) override;
-  bool windowed() const override { return true; }
   void Expect(std::vector<int32_t> operations) override;
   // The bootstrap may end now. Returns false if there is nothing to keep; everything is aborted
   // then.

@@ -23,28 +23,36 @@ absl::Status Gone(const Lasting& lasting) {
                    {"COMMUNICATORS_GONE", {{"communicators", lasting.name}}});
 }
 
-// All devices of the peer table, in its order, in which tags count them.
+// The devices of windowed peers. Tags number them through the whole peer table, in its order.
 std::vector<NcclRank> RanksOf(const std::vector<Peer>& peers) {
   std::vector<NcclRank> ranks;
+  uint32_t device = 0;
   for (size_t host = 0; host < peers.size(); ++host) {
-    for (int local = 0; local < peers[host].devices; ++local) {
-      ranks.push_back({.device = static_cast<uint32_t>(ranks.size()),
-                       .host = static_cast<int>(host),
-                       .local_device = local});
+    for (int local = 0; local < peers[host].devices; ++local, ++device) {
+      if (!peers[host].windowed) continue;
+      ranks.push_back({.device = device, .host = static_cast<int>(host), .local_device = local});
     }
   }
   return ranks;
 }
 
+std::vector<bool> WindowedOf(const std::vector<Peer>& peers) {
+  std::vector<bool> windowed;
+  for (const Peer& peer : peers) windowed.push_back(peer.windowed);
+  return windowed;
+}
+
 }  // namespace
 
-// An NCCL group, with the group of the base transport over which it connects.
+// An NCCL group, with the group of the base transport over which it connects, and which reaches
+// the peers that are not windowed.
 class NcclTransport::Group : public PeerGroup {
  public:
-  Group(NcclTransport* transport, std::unique_ptr<PeerGroup> base, NcclSetup setup, Lasting lasting,
-        std::unique_ptr<NcclLink> made)
+  Group(NcclTransport* transport, std::unique_ptr<PeerGroup> base, std::vector<bool> windowed,
+        NcclSetup setup, Lasting lasting, std::unique_ptr<NcclLink> made)
       : transport_(transport),
         base_(std::move(base)),
+        windowed_(std::move(windowed)),
         lasting_(std::move(lasting)),
         nccl_(WhenItMay(std::move(setup)), std::move(made)) {
     transport_->groups_.push_back(this);
@@ -59,12 +67,11 @@ class NcclTransport::Group : public PeerGroup {
   bool at_work() const { return begun_ && !nccl_.quiesced(); }
 
   void Send(int peer, const MessageTag& tag, std::span<const std::byte> data, Done done) override {
-    nccl_.Send(peer, tag, data, std::move(done));
+    LinkTo(peer).Send(peer, tag, data, std::move(done));
   }
   void Receive(int peer, const MessageTag& tag, std::span<std::byte> buffer, Done done) override {
-    nccl_.Receive(peer, tag, buffer, std::move(done));
+    LinkTo(peer).Receive(peer, tag, buffer, std::move(done));
   }
-  bool windowed() const override { return true; }
   void Expect(std::vector<int32_t> operations) override { nccl_.Expect(std::move(operations)); }
   bool Rest() override {
     const bool lasts = !lasting_.name.empty() && transport_->keeps_for().count() > 0;
@@ -86,6 +93,11 @@ class NcclTransport::Group : public PeerGroup {
   bool quiesced() const override { return nccl_.quiesced() && base_->quiesced(); }
 
  private:
+  PeerGroup& LinkTo(int peer) {
+    if (windowed_[peer]) return nccl_;
+    return *base_;
+  }
+
   // Lets a group connect only when it is the oldest and no dropped communicators are left. Two
   // groups on one device's stream could start their windows in different orders on different hosts,
   // and wait for each other. And NCCL waits for devices when it frees communicators.
@@ -99,6 +111,7 @@ class NcclTransport::Group : public PeerGroup {
 
   NcclTransport* const transport_;
   const std::unique_ptr<PeerGroup> base_;
+  const std::vector<bool> windowed_;  // by peer
   const Lasting lasting_;
   bool begun_ = false;
   NcclGroup nccl_;
@@ -138,7 +151,9 @@ NcclSetup NcclTransport::SetupOf(int self, const std::vector<Peer>& peers) {
 absl::StatusOr<std::unique_ptr<PeerGroup>> NcclTransport::OpenLasting(int self,
                                                                       std::vector<Peer> peers,
                                                                       const Lasting& lasting) {
-  if (peers.size() == 1) return base_->Open(self, std::move(peers));  // nobody to exchange with
+  std::vector<bool> windowed = WindowedOf(peers);
+  if (std::ranges::count(windowed, true) < 2)  // nobody to exchange with by NCCL
+    return base_->Open(self, std::move(peers));
   std::unique_ptr<NcclLink> made = lasting.reused ? shelf_.Take(lasting) : nullptr;
   shelf_.DropAll();
   if (lasting.reused && made == nullptr) return Gone(lasting);
@@ -150,8 +165,8 @@ absl::StatusOr<std::unique_ptr<PeerGroup>> NcclTransport::OpenLasting(int self,
     return base.status();
   }
   setup.bootstrap = base->get();
-  return std::make_unique<Group>(this, *std::move(base), std::move(setup), lasting,
-                                 std::move(made));
+  return std::make_unique<Group>(this, *std::move(base), std::move(windowed), std::move(setup),
+                                 lasting, std::move(made));
 }
 
 bool NcclTransport::AnyAtWork() const {

@@ -14,11 +14,12 @@
 
 namespace remesh::worker {
 
-// A transport between the devices of hosts. NCCL moves the messages, a window at once. An ordinary
-// transport, `base`, connects the hosts, proves who they are and notices which are lost. All
-// devices of an attempt are ranks. Attempts exchange one after the other: an attempt connects when
-// those that were opened before it are gone. REQUIRES: all hosts open overlapping attempts in the
-// same order. Lasting communicators: see NcclShelf.
+// A transport between the devices of hosts. NCCL moves the messages between windowed peers, a window
+// at once: all of their devices are ranks. An ordinary transport, `base`, connects the hosts, proves
+// who they are and notices which are lost. It also moves the messages with peers that are not
+// windowed, from and to memory of the host. Attempts exchange by NCCL one after the other: an
+// attempt connects when those that were opened before it are gone. REQUIRES: all hosts open
+// overlapping attempts in the same order. Lasting communicators: see NcclShelf.
 class NcclTransport : public Transport {
  public:
   // `api` and `streams` must outlive the transport. on_stuck: see NcclSetup.
@@ -28,7 +29,9 @@ class NcclTransport : public Transport {
   ~NcclTransport() override;
 
   std::string_view name() const override { return "nccl"; }
+  std::string_view stream_name() const override { return base_->name(); }
   std::string address() const override { return base_->address(); }
+  bool encrypts() const override { return base_->encrypts(); }
   bool windowed() const override { return true; }
   absl::StatusOr<std::unique_ptr<PeerGroup>> Open(int self, std::vector<Peer> peers) override {
     return OpenLasting(self, std::move(peers), {});

@@ -43,7 +43,7 @@ bool EndSome(MappedShards& mapped) {
 
 absl::StatusOr<std::shared_ptr<const MappedShards>> ReachedBy(
     const LocalDevices& devices, std::shared_ptr<const MappedShards> mapped) {
-  if (mapped == nullptr || devices.all().front()->name() == "host") return mapped;
+  if (mapped == nullptr || devices.in_host_memory()) return mapped;
   auto reached = std::make_shared<MappedShards>();
   reached->assignment = mapped->assignment;
   reached->registered.resize(mapped->files.size());

@@ -46,13 +46,16 @@ struct Peer {
   AttemptToken token;      // of that peer's incarnation in this attempt
   int devices = 0;         // that the attempt has there; tags number devices through the peer table
   bool encrypted = false;  // traffic in both directions. REQUIRES: Transport::encrypts()
+  // Both hosts have the link that starts the messages of a window at once (NCCL), so messages
+  // between them go by it. REQUIRES: Transport::windowed(); a host with such a peer is one itself.
+  bool windowed = false;
 };
 
 // Names connections that are expensive to make. Those of one attempt may serve later attempts, one
 // after the other.
 struct Lasting {
   std::string name;   // unique, the same on all hosts; empty: the connections end with the attempt
-  std::string among;  // the lives of hosts that they connect, and how many devices each has
+  std::string among;  // the lives of the windowed peers, and how many devices each has
   bool reused = false;  // an earlier attempt made them, and every host has kept them
 };
 
@@ -91,11 +94,10 @@ class PeerGroup {
     REMESH_CHECK(false);
   }
 
-  // Whether the link starts all operations of a window at once (NCCL: one group). If so, the caller
-  // says with Expect(), before the first operation, how many operations each window will have, by
-  // window. A message travels in one operation and has at least one byte. No operation of a window
-  // starts before all operations of that window are posted and the previous window has started.
-  virtual bool windowed() const { return false; }
+  // Operations with windowed peers start together, a window at once (NCCL: one group). The caller
+  // says here, before the first operation, how many of them each window will have, by window. Such
+  // a message travels in one operation and has at least one byte. No such operation starts before
+  // all those of its window are posted and the previous window has started.
   virtual void Expect(std::vector<int32_t> operations) {}
 
   // To be called instead of Abort() when every operation of every host has ended OK and no host
@@ -125,6 +127,8 @@ class Transport {
   virtual ~Transport() = default;
 
   virtual std::string_view name() const = 0;  // "memory", "ucx", "nccl": the metrics label
+  // Name of the link to peers that are not windowed.
+  virtual std::string_view stream_name() const { return name(); }
 
   // The address by which peers reach this transport; stable for its life.
   virtual std::string address() const = 0;
@@ -149,11 +153,11 @@ class Transport {
   // How long connections are kept at least; 0: not at all.
   virtual std::chrono::milliseconds keeps_for() const { return {}; }
 
-  // Whether groups are windowed().
+  // Whether peers may be windowed.
   virtual bool windowed() const { return false; }
 
-  // Whether groups take messages in runs. If so, bytes in runs that are not too short need not be
-  // packed.
+  // Whether groups take messages in runs, except with windowed peers. If so, bytes in runs that are
+  // not too short need not be packed.
   virtual bool gathers() const { return false; }
 
   // Whether the transport can encrypt the traffic with peers.

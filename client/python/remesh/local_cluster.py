@@ -78,7 +78,8 @@ class LocalCluster:
                  device: str = "host", tls: Optional[connection.Tls] = None, device_buffers: str = "device",
                  assigned_ids: bool = False):
         """device: "host"; "sim": simulated GPUs, which exchange data over a fake NCCL that the build puts beside its tests; or
-        "cuda": the machine's first GPUs, which all hosts share.
+        "cuda": the machine's first GPUs, which all hosts share; or "mixed": simulated GPUs on every second host from the first
+        on, and host memory on the others.
 
         device_buffers: "device": shards are in the GPUs' memory, with a keeper; "host": in files.
 
@@ -95,16 +96,13 @@ class LocalCluster:
         self._nic_bytes_per_second = nic_bytes_per_second
         self._device, self._tls = device, tls
         self._assigned_ids = assigned_ids
-        self._server_config, self._worker_config = list(server_config), [*worker_config, *self._device_config(device)]
+        self._server_config, self._worker_config = list(server_config), list(worker_config)
         self._server_port = self._metrics_port = 0
         self._worker_metrics_ports: Dict[str, int] = {}
         self.server: Optional[Process] = None
         self.keeper: Optional[Process] = None
         self._has_keeper = device != "host" and device_buffers == "device"
-        if device != "host":
-            self._worker_config.append(f"device_buffers: {device_buffers}")
-        if self._has_keeper:
-            self._worker_config.append(f"keeper_socket: {self._keeper_socket}")
+        self._device_config = self._config_of_gpus(device_buffers)
         self.workers: Dict[str, Process] = {}
         # Of each host: the life that the server last told us of, and the last one that is over.
         self._incarnations: Dict[str, int] = {}
@@ -115,15 +113,19 @@ class LocalCluster:
             shutil.rmtree(self.root, ignore_errors=True)
             raise
 
-    def _device_config(self, device: str) -> List[str]:
-        if device == "host":
+    def has_gpus(self, host: str) -> bool:
+        return self._device != "host" and (self._device != "mixed" or self.host_names.index(host) % 2 == 0)
+
+    def _config_of_gpus(self, device_buffers: str) -> List[str]:
+        if self._device == "host":
             return []
-        if device == "cuda":
-            return ["transport: nccl", "device: cuda", f"nccl_library: {os.environ.get('REMESH_NCCL_LIBRARY', 'libnccl.so.2')}"]
-        fake = self.bin_dir.resolve().parent / "tests" / "libremesh_fake_nccl.so"
-        if not fake.exists():
-            raise ClusterError(f"device {device} needs {fake}, which the build makes as remesh_fake_nccl")
-        return ["transport: nccl", f"device: {device}", f"nccl_library: {fake}"]
+        device, library = "cuda", os.environ.get("REMESH_NCCL_LIBRARY", "libnccl.so.2")
+        if self._device != "cuda":
+            device, library = "sim", self.bin_dir.resolve().parent / "tests" / "libremesh_fake_nccl.so"
+            if not library.exists():
+                raise ClusterError(f"device {self._device} needs {library}, which the build makes as remesh_fake_nccl")
+        keeper = [f"keeper_socket: {self._keeper_socket}"] if self._has_keeper else []
+        return ["transport: nccl", f"device: {device}", f"nccl_library: {library}", f"device_buffers: {device_buffers}", *keeper]
 
     def __enter__(self) -> "LocalCluster":
         try:
@@ -221,6 +223,7 @@ class LocalCluster:
             f"fabric_bytes_per_second: {10 * self._nic_bytes_per_second}",
             f"buffer_directory: {self.buffers / host}",
             f"socket_path: {self.worker_socket(host)}",
+            *(self._device_config if self.has_gpus(host) else []),
             *(line.replace("{host}", host) for line in self._worker_config)])
         self._worker_metrics_ports[host] = int(ports["metrics_port"])
         if wait:

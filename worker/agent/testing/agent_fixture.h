@@ -171,7 +171,7 @@ class TestAgent {
   const std::string name_;
   const std::string directory_;
   prometheus::Registry registry_;
-  WorkerMetrics metrics_{registry_, "memory", false};
+  WorkerMetrics metrics_{registry_, "memory", "memory", false};
   std::mutex mutex_;
   std::condition_variable changed_;
   std::vector<v1::AttachRequest> said_;

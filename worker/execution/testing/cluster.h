@@ -86,9 +86,14 @@ inline void AddNaiveOperations(TestCase& c) {
 
 class TestHost {
  public:
+  // gpus: by host, whether it has GPUs, which exchange with others by a link between devices; empty:
+  // none has.
   TestHost(const TestCase& c, int index, std::unique_ptr<Transport> transport,
-           Mover::Options options)
-      : index_(index), transport_(std::move(transport)), options_(options) {
+           Mover::Options options, const std::vector<bool>& gpus = {})
+      : index_(index),
+        gpus_(gpus.empty() ? std::vector<bool>(c.hosts) : gpus),
+        transport_(std::move(transport)),
+        options_(options) {
     MakeDevices(c);
     REMESH_CHECK(mkdtemp(directory_.data()) != nullptr);
     source_ = MakeShards(c, c.source, "source");
@@ -118,17 +123,19 @@ class TestHost {
       staging_.push_back(Allocate(static_cast<int>(staging_.size()), bytes));
       staging.push_back(staging_.back().get());
     }
-    auto list = BindMoves(*std::move(program), *devices, source_, target_, staging,
-                          transport_->windowed() ? INT64_MAX : kSliceBytesMax);
+    WholeMessages whole{.here = on_gpus()};
+    for (int h = 0; h < c.hosts; ++h) whole.with_peer.push_back(Windowed(h));
+    auto list = BindMoves(*std::move(program), *devices, source_, target_, staging, whole);
     if (!list.ok()) return list;
-    if (transport_->windowed()) {
-      for (const int64_t bytes : LayOutTransit(*list).bytes)
-        list->transit.push_back(Allocate(static_cast<int>(list->transit.size()), bytes));
-    } else {
-      const int64_t bytes =
-          SlicePlaces::HostBytesFor(*list, options_.limits, transport_->gathers());
-      host_bytes_ += bytes;
-      list->slots = Memory(bytes);
+    list->in_host_memory = !on_gpus();
+    for (const int64_t bytes : LayOutTransit(*list).bytes)
+      list->transit.push_back(Allocate(static_cast<int>(list->transit.size()), bytes));
+    const int64_t bytes = SlicePlaces::HostBytesFor(*list, options_.limits, transport_->gathers());
+    host_bytes_ += bytes;
+    list->slots = Memory(bytes);
+    for (size_t local = 0; bytes > 0 && local < list->transit.size(); ++local) {
+      Device* const device = Devices().Of(static_cast<int>(local));
+      list->slots_on.push_back(*device->Register(list->slots->bytes()));
     }
     return list;
   }
@@ -140,8 +147,10 @@ class TestHost {
     std::vector<Peer> peers;
     for (int h = 0; h < c.hosts; ++h) {
       names.push_back(absl::StrCat("host-", h));
-      peers.push_back(
-          {addresses[h], std::string(15, 't') + static_cast<char>('0' + h), c.devices_per_host});
+      peers.push_back({.address = addresses[h],
+                       .token = std::string(15, 't') + static_cast<char>('0' + h),
+                       .devices = c.devices_per_host,
+                       .windowed = Windowed(h)});
     }
     Mover::Events events;
     events.window_done = [this](const WindowReport& report) {
@@ -172,6 +181,7 @@ class TestHost {
     Transfer(shards, i, shards.shards[i].data, bytes.data(), bytes.size());
   }
 
+  bool on_gpus() const { return gpus_[index_]; }
   Mover& mover() { return *mover_; }
   Transport& transport() { return *transport_; }
   const MappedShards& source() const { return *source_; }
@@ -200,10 +210,12 @@ class TestHost {
     return std::make_shared<Scratch>(std::move(file), nullptr);
   }
 
-  // Makes simulated devices if messages travel between devices, else the host's memory.
+  bool Windowed(int host) const { return gpus_[index_] && gpus_[host]; }
+
+  // Makes simulated devices, or the host's memory.
   void MakeDevices(const TestCase& c) {
     const auto wake = [this] { transport_->Wake(); };
-    if (!transport_->windowed()) return devices_.push_back(std::make_unique<HostDevice>(2, wake));
+    if (!on_gpus()) return devices_.push_back(std::make_unique<HostDevice>(2, wake));
     for (int local = 0; local < c.devices_per_host; ++local)
       devices_.push_back(NewSimDevice(index_, local, wake));
   }
@@ -246,7 +258,7 @@ class TestHost {
       const int bits = planner::BitWidth(*planner::ParseElementType(c.arrays[shard.array].type));
       const int64_t bytes =
           planner::StoredBytes(std::max<int64_t>(shard.box.element_count() * bits, 1));
-      if (transport_->windowed()) {
+      if (on_gpus()) {
         memory_.push_back(Allocate(shard.device % c.devices_per_host, bytes));
         shards->shards.push_back({memory_.back().get(), shard.box, bits});
         continue;
@@ -290,6 +302,7 @@ class TestHost {
   }
 
   const int index_;
+  const std::vector<bool> gpus_;
   int64_t host_bytes_ = 0;
   int64_t staging_bytes_ = 0;
   std::vector<std::shared_ptr<std::byte>> staging_;  // by local device

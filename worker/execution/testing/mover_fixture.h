@@ -32,14 +32,19 @@ class MoverTest : public ::testing::TestWithParam<std::string> {
     Until([&] { return All([](TestHost& h) { return h.mover().stopped(); }); });
   }
 
-  static bool OnGpus() { return GetParam() == "nccl"; }
+  // Whether some hosts have GPUs; in "mixed", every second host has none.
+  static bool OnGpus() { return GetParam() == "nccl" || GetParam() == "mixed"; }
+  static bool OnGpus(int host) {
+    return GetParam() == "nccl" || (GetParam() == "mixed" && host % 2 == 0);
+  }
 
   std::unique_ptr<Transport> NewTransport(int host) {
-    if (GetParam() == "memory") return fabric_.NewTransport(absl::StrCat("host-", host));
-    if (OnGpus()) {
+    auto in_memory = fabric_.NewTransport(absl::StrCat("host-", host));
+    if (OnGpus(host)) {
       gpus_.push_back(std::make_unique<SimGpus>(case_.devices_per_host));
-      return gpus_.back()->NewTransport(fabric_.NewTransport(absl::StrCat("host-", host)));
+      return gpus_.back()->NewTransport(std::move(in_memory));
     }
+    if (GetParam() == "memory" || GetParam() == "mixed") return in_memory;
     auto transport = GetParam() == "ucx" ? NewUcxTransport({}) : NewTcpTransport({});
     EXPECT_TRUE(transport.ok()) << transport.status();
     return *std::move(transport);
@@ -49,11 +54,13 @@ class MoverTest : public ::testing::TestWithParam<std::string> {
     case_ = c;
     if (GetParam() == "tcp_in_runs") options.limits.run_bytes = 1;  // however short they are
     std::vector<std::string> addresses;
+    std::vector<bool> gpus;
+    for (int h = 0; h < c.hosts; ++h) gpus.push_back(OnGpus(h));
     for (int h = 0; h < c.hosts; ++h) {
       auto transport = NewTransport(h);
       addresses.push_back(transport->address());
       if (tap) transport = std::make_unique<TappedTransport>(std::move(transport), *tap);
-      hosts_.push_back(std::make_unique<TestHost>(c, h, std::move(transport), options));
+      hosts_.push_back(std::make_unique<TestHost>(c, h, std::move(transport), options, gpus));
       Fill(*hosts_.back());
     }
     for (auto& host : hosts_) {

@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "remesh/v1/worker.pb.h"
+#include "worker/execution/data_thread.h"
+#include "worker/transport/transport.h"
+
+namespace remesh::worker {
+
+// The links of a host to others, by the names under which a peer table lists their addresses.
+struct LinkNames {
+  std::string windowed;  // between devices (Transport::windowed()); empty: none
+  std::string stream;
+  std::string encrypted;  // streams that are encrypted; empty: none
+
+  std::vector<std::string> all() const;
+};
+LinkNames LinksOf(const DataThread& data);
+
+// The peers of an attempt, each with its address on the link that the two hosts use: both pick the
+// same, because both pick from the same table. An encrypted stream goes first: the table lists
+// nothing else if data is to be encrypted. Then the link between devices, then the stream.
+// FAILED_PRECONDITION (NO_COMMON_TRANSPORT) names a host that lists none of this host's links.
+// REQUIRES: prepare.self is in the table.
+absl::StatusOr<std::vector<Peer>> PeersOf(const v1::Prepare& prepare, const LinkNames& links);
+
+}  // namespace remesh::worker
