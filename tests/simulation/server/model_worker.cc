@@ -37,7 +37,8 @@ v1::Register ModelWorker::Registration() const {
   message.set_incarnation(incarnation_);
   message.set_last_incarnation(last_incarnation_);
   message.add_devices()->set_id(device_);
-  message.add_data_addresses()->set_transport("nccl");
+  message.add_data_addresses()->set_transport("tcp");
+  if (has_nccl_) message.add_data_addresses()->set_transport("nccl");
   message.set_nics(1);
   message.set_nic_bytes_per_second(1e9);
   message.set_fabric_bytes_per_second(1e10);
@@ -207,7 +208,7 @@ void ModelWorker::Prepare(const v1::Prepare& prepare) {
   }
   if (callbacks_.fails()) return Fail(prepare.attempt(), "no memory");
   attempts_[execution] = {.state_uid = target.state_uid(),
-                          .communicators = prepare.communicators().name()};
+                          .communicators = has_nccl_ ? prepare.communicators().name() : ""};
   TakeCommunicators(prepare);
   if (!target.shards().empty()) {
     held_[{target.state(), target.generation()}] = {v1::SHARD_PHASE_PREPARED, execution,
@@ -222,10 +223,15 @@ void ModelWorker::Prepare(const v1::Prepare& prepare) {
 // time ends them in earnest, which here stands still for them.)
 void ModelWorker::TakeCommunicators(const v1::Prepare& prepare) {
   const v1::Communicators& named = prepare.communicators();
-  if (prepare.peers_size() > 1 && named.name().empty()) {
-    callbacks_.violation(host_ + ": communicators without a name");
+  const auto with_nccl = std::ranges::count_if(prepare.peers(), [](const v1::PeerEntry& peer) {
+    return std::ranges::any_of(peer.data_addresses(),
+                               [](const auto& address) { return address.transport() == "nccl"; });
+  });
+  if ((with_nccl > 1) != !named.name().empty()) {
+    callbacks_.violation(host_ + ": of " + std::to_string(with_nccl) +
+                         " hosts with NCCL, communicators named \"" + named.name() + "\"");
   }
-  if (named.name().empty()) return;
+  if (named.name().empty() || !has_nccl_) return;
   if (named.reuse() != (communicators_ == named.name())) {
     callbacks_.violation(host_ + ": told to " + (named.reuse() ? "reuse" : "make") +
                          " communicators, and keeps " + communicators_);

@@ -46,8 +46,11 @@ class ModelWorker {
     std::function<void(const v1::Commit&)> committing;  // before a commit takes effect
   };
 
-  ModelWorker(std::string host, int64_t device, Callbacks callbacks)
-      : host_(std::move(host)), device_(device), callbacks_(std::move(callbacks)) {}
+  ModelWorker(std::string host, int64_t device, bool has_nccl, Callbacks callbacks)
+      : host_(std::move(host)),
+        device_(device),
+        has_nccl_(has_nccl),
+        callbacks_(std::move(callbacks)) {}
 
   // The machine booted: nothing is left of its buffers, nor of the record beside them.
   void LoseBuffers() {
@@ -106,6 +109,7 @@ class ModelWorker {
 
   const std::string host_;
   const int64_t device_;
+  const bool has_nccl_;
   const Callbacks callbacks_;
   int64_t incarnation_ = 0;  // as welcomed
   uint64_t nonce_ = 1;       // of the process
