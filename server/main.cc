@@ -76,7 +76,7 @@ void WritePortFile(const std::string& path, int listen_port, int metrics_port) {
 int ThreadsNeeded(const ServerOptions& options) {
   constexpr int kOwn = 27;
   const int grpc = 16 + 4 * static_cast<int>(std::thread::hardware_concurrency());
-  return kOwn + grpc + MetricsEndpoint::kThreads +
+  return kOwn + grpc + MetricsEndpoint::kThreads + service::Pollers::kThreads +
          static_cast<int>(options.planner_threads + 2 * options.stream_threads);
 }
 
@@ -93,12 +93,14 @@ void ReloadAtHangUp(CertificateKeeper* keeper, service::ConfigReload* settings,
 Server::Options WithInterceptors(Server::Options options,
                                  const std::shared_ptr<prometheus::Registry>& registry) {
   options.unfinished_calls = std::make_shared<service::UnfinishedCalls>();
-  options.extend = [registry, audit = options.audit,
-                    calls = options.unfinished_calls](grpc::ServerBuilder& builder) {
+  options.message_bytes = std::make_shared<service::MessageBytes>();
+  options.extend = [registry, audit = options.audit, calls = options.unfinished_calls,
+                    bytes = options.message_bytes](grpc::ServerBuilder& builder) {
     auto creators = service::RpcMetricsInterceptors(
         registry, {"remesh.v1.StateService", "remesh.v1.PlanService", "remesh.v1.ReshardService",
                    "remesh.v1.WorkerService", "remesh.v1.AdminService"});
     creators.push_back(service::UnfinishedCalls::Count(calls, builder));
+    creators.push_back(service::MessageBytes::Count(bytes));
     creators.push_back(service::AuditLog::NewInterceptors(audit));
     builder.experimental().SetInterceptorCreators(std::move(creators));
   };

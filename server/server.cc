@@ -30,6 +30,14 @@ constexpr const char* kServices[] = {"",
 
 constexpr auto kHandshakeMax = std::chrono::seconds(5);
 
+// A message of the largest size may be on its way from each address, or many small ones.
+service::NoiseLimits NoiseLimitsFor(int message_bytes_max) {
+  service::NoiseLimits limits;
+  limits.of_address = static_cast<uint64_t>(message_bytes_max) + limits.least;
+  limits.of_all = 4 * limits.of_address;
+  return limits;
+}
+
 int Millis(std::chrono::nanoseconds duration) {
   const auto millis = std::chrono::duration_cast<std::chrono::milliseconds>(duration).count();
   return static_cast<int>(std::min<int64_t>(millis, INT_MAX));
@@ -99,16 +107,20 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(Options options, Core& cor
   server->AddArguments(builder);
   for (const auto& service : server->services_) builder.RegisterService(service.get());
   o.extend(builder);
+  server->pollers_ = std::make_unique<service::Pollers>(builder);
   server->server_ = builder.BuildAndStart();
   if (server->server_ == nullptr) {
     return MakeError(absl::StatusCode::kInternal, "gRPC does not start",
                      {.reason = "GRPC_FAILED", .metadata = {}});
   }
+  server->pollers_->Start();
   SetServing(*server->server_, true);
   server->accepts_ = std::make_unique<service::AcceptLoop>(
       std::move(listeners.sockets),
       service::AcceptLoop::Options{.per_address_max = o.connections_per_address,
-                                   .unfinished = o.unfinished_calls},
+                                   .unfinished = o.unfinished_calls,
+                                   .messages = o.message_bytes,
+                                   .noise = NoiseLimitsFor(o.message_bytes_max)},
       [acceptor = std::move(acceptor)](int connection) {
         grpc::experimental::ExternalConnectionAcceptor::NewConnectionParameters accepted;
         accepted.fd = connection;
@@ -134,6 +146,7 @@ void Server::Shutdown() {
       std::chrono::system_clock::now() +
       std::chrono::duration_cast<std::chrono::system_clock::duration>(options_.shutdown_grace));
   server_->Wait();
+  pollers_ = nullptr;
   server_ = nullptr;
 }
 

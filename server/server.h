@@ -18,6 +18,7 @@
 #include "service/audit_log.h"
 #include "service/authorization.h"
 #include "service/certificate_keeper.h"
+#include "service/pollers.h"
 
 namespace remesh::server {
 
@@ -37,6 +38,7 @@ class Server {
     CallLimits::Options limits;                                      // default: no limit
     std::shared_ptr<service::AuditLog> audit;                        // null: no audit log
     std::shared_ptr<service::UnfinishedCalls> unfinished_calls;      // null: not counted
+    std::shared_ptr<service::MessageBytes> message_bytes;            // null: not counted
     std::shared_ptr<const service::CertificateKeeper> certificates;  // null: no TLS
     std::function<v1::ServerInfo()> describe = [] { return v1::ServerInfo(); };  // for GetServer
     // Adds parts that the services do not know, such as interceptors.
@@ -69,6 +71,7 @@ class Server {
   const std::vector<std::unique_ptr<grpc::Service>> services_;
   int port_ = 0;
   const std::shared_ptr<grpc::ServerCredentials> credentials_;
+  std::unique_ptr<service::Pollers> pollers_;     // ends after the server
   std::unique_ptr<grpc::Server> server_;          // uses all of the above
   std::unique_ptr<service::AcceptLoop> accepts_;  // last: it uses the server
 };

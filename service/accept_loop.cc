@@ -15,6 +15,7 @@
 #include <string>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "base/check.h"
 #include "service/log.h"
 
@@ -28,8 +29,11 @@ constexpr int kLooksForRoom = 100;
 constexpr int kPauseForRoomMillis = 2;
 constexpr int kFloodMillis = 5;  // between connections that end for a flood
 // How long an address is barred after one of its connections was ended; well-behaved clients try
-// again.
+// again. Noise takes seconds to be found out, so it must not go on at once.
 constexpr auto kBarredFor = std::chrono::seconds(5);
+constexpr auto kBarredForNoise = std::chrono::seconds(60);
+constexpr int kListenMillis = 1000;
+constexpr char kTooManyCalls[] = "it begins calls faster than they can end";
 
 bool IsListener(const std::vector<Fd>& listeners, int fd) {
   return std::any_of(listeners.begin(), listeners.end(),
@@ -71,6 +75,7 @@ void AcceptLoop::Run() {
     const int count = epoll_wait(events_.get(), events, std::size(events), MillisToWait());
     for (int i = 0; i < count; ++i) OnEvent(events[i].data.fd);
     if (options_.unfinished != nullptr) EndExcessive();
+    if (options_.messages != nullptr) EndNoisy();
     CloseOverdue();
   }
 }
@@ -207,23 +212,30 @@ bool AcceptLoop::CloseLongestSilent(const std::string* address) {
 
 void AcceptLoop::EndExcessive() {
   for (const std::string& peer : options_.unfinished->TakeExcessive()) {
-    if (const std::optional<int> connection = table_.Take(peer)) End(*connection);
+    if (const std::optional<int> connection = table_.Take(peer))
+      End(*connection, kTooManyCalls, kBarredFor);
   }
   // The connections of these calls are not known yet, but the calls come from the one that was read
   // most.
   const UnfinishedCalls::Flood flood = options_.unfinished->TakeFlood();
   if (flood == UnfinishedCalls::Flood::kNone) return;
   if (flood == UnfinishedCalls::Flood::kGoesOn) {
-    if (const std::optional<int> connection = table_.TakeMostRead()) End(*connection);
+    if (const std::optional<int> connection = table_.TakeMostRead())
+      End(*connection, kTooManyCalls, kBarredFor);
   }
   table_.MarkRead();
 }
 
-void AcceptLoop::End(int connection) {
-  LogWarning("connection ended: it begins calls faster than they can end",
-             {{"peer", PeerOf(connection)}});
-  const std::string address = AddressOf(connection);
-  barred_[address] = std::chrono::steady_clock::now() + kBarredFor;
+void AcceptLoop::EndNoisy() {
+  const auto now = std::chrono::steady_clock::now();
+  for (const int connection : table_.TakeNoisy(*options_.messages, now, options_.noise))
+    End(connection, "it sends too much that belongs to no call", kBarredForNoise);
+}
+
+void AcceptLoop::End(int connection, const char* why, std::chrono::nanoseconds barred_for) {
+  LogWarning(absl::StrCat("connection ended: ", why), {{"peer", PeerOf(connection)}});
+  auto& until = barred_[AddressOf(connection)];
+  until = std::max(until, std::chrono::steady_clock::now() + barred_for);
   shutdown(connection, SHUT_RDWR);  // its owner learns of this and closes it
 }
 
@@ -240,9 +252,11 @@ void AcceptLoop::CloseOverdue() {
 
 int AcceptLoop::MillisToWait() const {
   if (options_.unfinished != nullptr && options_.unfinished->flooded()) return kFloodMillis;
-  if (silent_.empty()) return -1;
+  const int listens = options_.messages != nullptr && !table_.empty() ? kListenMillis : -1;
+  if (silent_.empty()) return listens;
   const auto left = silent_.front().deadline - std::chrono::steady_clock::now();
-  return std::max(0, static_cast<int>(std::chrono::ceil<std::chrono::milliseconds>(left).count()));
+  const int silence = static_cast<int>(std::chrono::ceil<std::chrono::milliseconds>(left).count());
+  return std::max(0, listens < 0 ? silence : std::min(silence, listens));
 }
 
 }  // namespace remesh::service

@@ -27,8 +27,8 @@ namespace remesh::service {
 // for too long. When descriptors run short, or an address has too many connections, the
 // longest-silent one makes room for the newest. When descriptors run short and none is silent, the
 // address with most connections loses its newest to an address that has fewer; otherwise the new
-// connection is closed. A connection with too many unfinished calls is ended, and its address gets
-// no other for a while.
+// connection is closed. Connections with too many unfinished calls, or that send too much that
+// belongs to no call, are ended, and their address gets no other for a while.
 class AcceptLoop {
  public:
   struct Options {
@@ -45,6 +45,8 @@ class AcceptLoop {
     bool forgets_taken = false;
     int reserved_descriptors = kReservedDescriptors;
     std::shared_ptr<UnfinishedCalls> unfinished;  // null: not counted
+    std::shared_ptr<MessageBytes> messages;       // of all calls; null: noise is not limited
+    NoiseLimits noise;
   };
   static constexpr size_t kOpeningMax = 8192;
   // Takes a nonblocking connection and must close it. Called on the loop's thread.
@@ -87,7 +89,9 @@ class AcceptLoop {
   // Looks among the connections of `address`; null: of all. False: none is silent.
   bool CloseLongestSilent(const std::string* address = nullptr);
   void EndExcessive();
-  void End(int connection);
+  void EndNoisy();
+  // `why` completes "connection ended: ".
+  void End(int connection, const char* why, std::chrono::nanoseconds barred_for);
   bool IsBarred(const std::string& address);
   void CloseOverdue();
   int MillisToWait() const;

@@ -77,8 +77,8 @@ TEST_F(CertificatesTest, GarbageIsRefused) {
 
 TEST_F(CertificatesTest, AMissingFileIsRefused) {
   std::filesystem::remove(folder_.files().ca);
-  EXPECT_EQ(Refusal(), Says("tls_ca_file", folder_.files().ca,
-                            "cannot be read: No such file or directory"));
+  EXPECT_EQ(Refusal(),
+            Says("tls_ca_file", folder_.files().ca, "cannot be read: No such file or directory"));
 }
 
 TEST_F(CertificatesTest, ABundleMayHoldACaThatHasRunOut) {

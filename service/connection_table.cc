@@ -18,6 +18,7 @@ namespace remesh::service {
 namespace {
 
 constexpr uint64_t kManyBytes = 4096;
+constexpr auto kListenEvery = std::chrono::seconds(1);
 
 std::string Text(int family, const void* bytes) {
   char text[INET6_ADDRSTRLEN] = "";
@@ -150,6 +151,57 @@ void ConnectionTable::MarkRead() {
   for (auto& [fd, entry] : entries_) {
     if (SocketOf(fd) == entry.socket) entry.read = ReadOf(fd).value_or(0);
   }
+}
+
+std::vector<int> ConnectionTable::TakeNoisy(MessageBytes& messages,
+                                            std::chrono::steady_clock::time_point now,
+                                            const NoiseLimits& limits) {
+  if (now - listened_ < kListenEvery) return {};
+  listened_ = now;
+  Listen(messages.Take(), limits.forgiven);
+  std::vector<int> taken;
+  uint64_t all = 0;
+  const auto noise = Noise();
+  for (const auto& [address, bytes] : noise) {
+    all += bytes;
+    if (bytes <= limits.of_address) continue;
+    for (const int fd : TakeLoudest(address, bytes)) taken.push_back(fd);
+  }
+  if (!taken.empty() || all <= limits.of_all) return taken;
+  const auto loudest =
+      std::ranges::max_element(noise, {}, [](const auto& entry) { return entry.second; });
+  if (loudest->second < limits.least) return taken;
+  return TakeLoudest(loudest->first, loudest->second);
+}
+
+void ConnectionTable::Listen(const MessageBytes::ByPeer& messages, uint64_t forgiven) {
+  for (auto& [fd, entry] : entries_) {
+    const auto read = SocketOf(fd) == entry.socket ? ReadOf(fd) : std::nullopt;
+    if (!read) continue;
+    const auto found = messages.find(entry.peer);
+    const uint64_t explained = forgiven + (found == messages.end() ? 0 : found->second);
+    entry.noise += *read - entry.heard;
+    entry.noise -= std::min(entry.noise, explained);
+    entry.heard = *read;
+  }
+}
+
+absl::flat_hash_map<std::string, uint64_t> ConnectionTable::Noise() const {
+  absl::flat_hash_map<std::string, uint64_t> noise;
+  for (const auto& [fd, entry] : entries_) noise[entry.address] += entry.noise;
+  return noise;
+}
+
+// Those with more than half of the average, as others may be quiet.
+std::vector<int> ConnectionTable::TakeLoudest(const std::string& address, uint64_t noise) {
+  const Descriptors connections = by_address_[address];
+  std::vector<int> loud;
+  for (const auto& [order, fd] : connections) {
+    if (entries_[fd].noise <= noise / (2 * connections.size())) continue;
+    if (SocketOf(fd) == entries_[fd].socket) loud.push_back(fd);
+    Remove(fd);  // those that were closed, too: their noise is over
+  }
+  return loud;
 }
 
 std::optional<int> ConnectionTable::TakeNewestOfBusiest(const std::string& newcomer) {

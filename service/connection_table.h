@@ -3,12 +3,15 @@
 
 #include <sys/types.h>
 
+#include <chrono>
 #include <cstdint>
 #include <map>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "service/message_bytes.h"
 
 namespace remesh::service {
 
@@ -36,6 +39,15 @@ std::string PeerOf(int connection);
 // An id of the socket that a descriptor refers to, unique while the socket is open; 0: no socket.
 ino_t SocketOf(int fd);
 
+// How much may be read from connections that belongs to no message of a call; see MessageBytes. A
+// message on its way counts until it has arrived.
+struct NoiseLimits {
+  uint64_t of_address = uint64_t{80} << 20;  // room for a message of the largest size
+  uint64_t of_all = uint64_t{320} << 20;
+  uint64_t least = uint64_t{16} << 20;    // an address with less is never the one to end
+  uint64_t forgiven = uint64_t{1} << 20;  // a second, of each connection: keepalive and the like
+};
+
 // The open accepted connections, by address. Closing a connection needs no notice: when an address
 // has too many, the table checks which of its descriptors still refer to the same sockets. Not
 // thread-safe.
@@ -45,6 +57,7 @@ class ConnectionTable {
 
   // Adds the connection, unless its address has as many open connections as it may have.
   bool Admit(int fd, const std::string& address);
+  bool empty() const { return entries_.empty(); }
   // The number of open connections of an address.
   int Count(const std::string& address);
   // Each Take function removes a connection from the table and returns it for the caller to end;
@@ -56,6 +69,12 @@ class ConnectionTable {
   // a Unix socket only the unread bytes are known.)
   std::optional<int> TakeMostRead();
   void MarkRead();
+  // Looks once a second at most, and meanwhile takes nothing. Takes the loudest connections of every
+  // address above its limit; if there are none and all together are above theirs, those of the
+  // loudest address, unless it has less than the least. Not of Unix sockets. `messages` counts what
+  // all connections send.
+  std::vector<int> TakeNoisy(MessageBytes& messages, std::chrono::steady_clock::time_point now,
+                             const NoiseLimits& limits = {});
   // Takes the newest connection of the address with most connections; also nullopt if that address
   // would not keep more connections than `newcomer` then has.
   std::optional<int> TakeNewestOfBusiest(const std::string& newcomer);
@@ -67,8 +86,14 @@ class ConnectionTable {
     std::string peer;
     uint64_t order = 0;  // rises with each connection
     uint64_t read = 0;   // bytes read, at MarkRead()
+    uint64_t heard = 0;  // bytes read, at TakeNoisy()
+    uint64_t noise = 0;
   };
   using Descriptors = std::map<uint64_t, int>;  // oldest first
+  void Listen(const MessageBytes::ByPeer& messages, uint64_t forgiven);
+  // The sums of all connections, by address.
+  absl::flat_hash_map<std::string, uint64_t> Noise() const;
+  std::vector<int> TakeLoudest(const std::string& address, uint64_t noise);
   void Remove(int fd);
   int Taken(int fd);
 
@@ -76,6 +101,7 @@ class ConnectionTable {
   absl::flat_hash_map<int, Entry> entries_;
   absl::flat_hash_map<std::string, Descriptors> by_address_;
   uint64_t next_order_ = 1;
+  std::chrono::steady_clock::time_point listened_{};
 };
 
 }  // namespace remesh::service

@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "service/connection_table.h"
+
+#include <arpa/inet.h>
+#include <gtest/gtest.h>
+#include <sys/socket.h>
+
+#include <memory>
+
+#include "absl/strings/str_cat.h"
+#include "base/fd.h"
+#include "service/listen.h"
+
+namespace remesh::service {
+namespace {
+
+using std::chrono::seconds;
+
+// Both ends of a connection from an address of loopback.
+struct Pair {
+  Fd client, server;
+
+  // Sends bytes, which the server reads.
+  void Send(size_t bytes) const {
+    std::string all(bytes, 'x');
+    ASSERT_EQ(send(client.get(), all.data(), bytes, MSG_NOSIGNAL), static_cast<ssize_t>(bytes));
+    ASSERT_EQ(recv(server.get(), all.data(), bytes, MSG_WAITALL), static_cast<ssize_t>(bytes));
+  }
+};
+
+class NoiseTest : public testing::Test {
+ protected:
+  std::unique_ptr<Pair> Connect(const char* from) {
+    auto pair = std::make_unique<Pair>();
+    pair->client = Fd(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    inet_pton(AF_INET, from, &address.sin_addr);
+    auto* const generic = reinterpret_cast<sockaddr*>(&address);
+    EXPECT_EQ(bind(pair->client.get(), generic, sizeof(address)), 0);
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    address.sin_port = htons(static_cast<uint16_t>(listeners_->port));
+    EXPECT_EQ(connect(pair->client.get(), generic, sizeof(address)), 0);
+    pair->server = Fd(accept4(listeners_->sockets.front().get(), nullptr, nullptr, SOCK_CLOEXEC));
+    EXPECT_TRUE(table_.Admit(pair->server.get(), AddressOf(pair->server.get())));
+    return pair;
+  }
+  // What is taken a second later.
+  std::vector<int> Take() { return table_.TakeNoisy(messages_, now_ += seconds(1), limits_); }
+  void Message(const Pair& pair, uint64_t bytes) {
+    messages_.Add(PeerOf(pair.server.get()), bytes);
+  }
+
+  const absl::StatusOr<Listeners> listeners_ = ListenOn("127.0.0.1:0", seconds(20));
+  const NoiseLimits limits_{.of_address = 1000, .of_all = 3000, .least = 500, .forgiven = 10};
+  MessageBytes messages_;
+  ConnectionTable table_{256};
+  std::chrono::steady_clock::time_point now_ = std::chrono::steady_clock::now();
+};
+
+TEST_F(NoiseTest, WhatBelongsToNoCallEndsItsConnection) {
+  const auto quiet = Connect("127.0.0.2"), loud = Connect("127.0.0.2"),
+             other = Connect("127.0.0.3");
+  loud->Send(990);
+  quiet->Send(20);
+  other->Send(1010);
+  EXPECT_TRUE(Take().empty());
+  loud->Send(50);
+  EXPECT_EQ(Take(), std::vector<int>{loud->server.get()});
+  loud->Send(2000);
+  EXPECT_TRUE(Take().empty()) << "it is no longer in the table";
+}
+
+TEST_F(NoiseTest, MessagesAreNoNoiseOnceTheyHaveArrived) {
+  const auto pair = Connect("127.0.0.2");
+  for (int i = 0; i < 10; ++i) {
+    pair->Send(900);  // half of a message, and the rest
+    EXPECT_TRUE(Take().empty());
+    pair->Send(900);
+    Message(*pair, 1800);
+    EXPECT_TRUE(Take().empty());
+  }
+}
+
+TEST_F(NoiseTest, ALittleIsForgivenEachSecond) {
+  const auto pair = Connect("127.0.0.2");
+  for (int i = 0; i < 300; ++i) {
+    pair->Send(10);
+    EXPECT_TRUE(Take().empty());
+  }
+}
+
+TEST_F(NoiseTest, ConnectionsOfOneAddressCountTogether) {
+  const auto first = Connect("127.0.0.2"), second = Connect("127.0.0.2");
+  first->Send(600);
+  second->Send(600);
+  EXPECT_EQ(Take().size(), 2u);
+}
+
+TEST_F(NoiseTest, AllAddressesTogetherHaveALimitToo) {
+  std::vector<std::unique_ptr<Pair>> pairs;
+  for (const char* from : {"127.0.0.2", "127.0.0.3", "127.0.0.4", "127.0.0.5"}) {
+    pairs.push_back(Connect(from));
+    pairs.back()->Send(700);
+  }
+  EXPECT_TRUE(Take().empty());
+  pairs[2]->Send(250);
+  pairs[1]->Send(200);
+  pairs[0]->Send(100);
+  EXPECT_EQ(Take(), std::vector<int>{pairs[2]->server.get()});
+}
+
+// Many messages that arrive at the same time, one from each host, are no attack.
+TEST_F(NoiseTest, AnAddressWithLittleNoiseIsLeftAlone) {
+  std::vector<std::unique_ptr<Pair>> pairs;
+  for (int i = 2; i < 12; ++i) {
+    pairs.push_back(Connect(absl::StrCat("127.0.0.", i).c_str()));
+    pairs.back()->Send(450);
+  }
+  EXPECT_TRUE(Take().empty());
+}
+
+// Their descriptors may be others' by now.
+TEST_F(NoiseTest, ClosedConnectionsAreNotTaken) {
+  const auto closed = Connect("127.0.0.2"), open = Connect("127.0.0.2");
+  closed->Send(980);
+  open->Send(25);
+  EXPECT_TRUE(Take().empty());
+  closed->server = Fd();
+  open->Send(100);
+  EXPECT_TRUE(Take().empty()) << "only the closed one was loud";
+}
+
+}  // namespace
+}  // namespace remesh::service
