@@ -61,7 +61,7 @@ constexpr FairQueue::Limits kCallsWait{.waiting_max = std::numeric_limits<size_t
                                        .waiting_max_of_caller = std::numeric_limits<size_t>::max(),
                                        .running_max_of_caller = 1};
 constexpr int kLongLookupThreads = 2;
-constexpr int kWatchWriters = 2;  // of which one caller may use one
+constexpr int kWriters = 2;  // of which one caller may use one
 // Threads for work that may take long yield to those that answer calls.
 constexpr int kPatientNice = 10;
 constexpr absl::Duration kReconfigurePatience = absl::Seconds(1);
@@ -100,9 +100,10 @@ Core::Core(Options options, CoreObserver& observer)
                      .waiting_max = options_.waiting_max,
                      .nice = kPatientNice,
                      .fair = true}),
-      watch_writers_({.threads = kWatchWriters,
-                      .waiting_max = std::numeric_limits<size_t>::max(),  // OpenWatches limits them
-                      .fair = true}),
+      writers_(
+          {.threads = kWriters,
+           .waiting_max = std::numeric_limits<size_t>::max(),  // gRPC and OpenWatches limit them
+           .fair = true}),
       streamers_(options_.stream_threads, options_.waiting_max),
       programs_(options_.stream_threads, options_.waiting_max),
       desk_(plans_, {lookups_, long_lookups_, kLookupQuantum},
@@ -148,8 +149,7 @@ Core::~Core() {
     ticker_stops_ = true;
   }
   if (ticker_.joinable()) ticker_.join();
-  for (ThreadPool* pool :
-       {&quick_planners_, &planners_, &lookups_, &long_lookups_, &watch_writers_})
+  for (ThreadPool* pool : {&quick_planners_, &planners_, &lookups_, &long_lookups_, &writers_})
     pool->Stop();
   streamers_.Stop();
   programs_.Stop();

@@ -124,9 +124,10 @@ class Core {
   // For calls that look into the plan cache and its disk but plan nothing, so that they do not wait
   // for calls that plan.
   ThreadPool& lookups() { return lookups_; }
-  // Start the writes of watches. gRPC serializes a value when its write starts; on the strand, a
-  // large state with many watchers would hold up everyone. However many tasks wait, none is refused.
-  ThreadPool& watch_writers() { return watch_writers_; }
+  // Write what the controller answers, and the values of watches. gRPC serializes a value when its
+  // write starts; on the strand, a large state with many watchers, or asked for often, would hold up
+  // everyone. However many tasks wait, none is refused.
+  ThreadPool& writers() { return writers_; }
   // For streams other than those of programs().
   StreamThreads& streamers() { return streamers_; }
   // For GetHostProgram, which workers wait for in the middle of a move, so that other streams do
@@ -209,7 +210,7 @@ class Core {
   ThreadPool planners_;
   ThreadPool lookups_;
   ThreadPool long_lookups_;
-  ThreadPool watch_writers_;
+  ThreadPool writers_;
   StreamThreads streamers_;
   StreamThreads programs_;
   PlanDesk desk_;

@@ -159,5 +159,25 @@ TEST_F(WatchStreamTest, TheStrandSerializesNoValues) {
   for (const std::thread::id thread : threads) EXPECT_NE(thread, StrandsThread());
 }
 
+// Regression: the strand serialized every answer, however large the state that it told.
+TEST_F(WatchStreamTest, TheStrandSerializesNoAnswers) {
+  AttachWorkers();
+  v1::CreateStateRequest create;
+  *create.mutable_state() = MakeState(kRows);
+  v1::GetStateRequest get;
+  get.set_name(kState);
+  const auto stub = v1::StateService::NewStub(noting_server_->InProcessChannel());
+  ASSERT_TRUE(Ask<v1::State>([&](auto* context, auto* response) {
+                return stub->CreateState(context, create, response);
+              }).ok());
+  const auto state = Ask<v1::State>(
+      [&](auto* context, auto* response) { return stub->GetState(context, get, response); });
+  ASSERT_TRUE(state.ok()) << state.status();
+  EXPECT_EQ(state->name(), kState);
+  const std::vector<std::thread::id> threads = sending_.threads();
+  EXPECT_EQ(threads.size(), 2U);
+  for (const std::thread::id thread : threads) EXPECT_NE(thread, StrandsThread());
+}
+
 }  // namespace
 }  // namespace remesh::server

@@ -25,8 +25,9 @@ ServerUnaryReactor* StateService::CreateState(CallbackServerContext* context,
   const auto create = [=, &core = backend_.core](Completion done) {
     auto placed = PlaceState(request->state().spec(), core.topology().get());
     if (!placed.ok()) return done.Finish(AtField("state.spec", placed.status()));
-    core.Call(server::CreateState{.request = *request, .placed = *std::move(placed)},
-              ReplyInto(response, std::move(done)), CallerOf(*context));
+    CallController(core, CallerOf(*context),
+                   server::CreateState{.request = *request, .placed = *std::move(placed)}, response,
+                   std::move(done));
   };
   RunOn(backend_.core.lookups(), context, std::move(completion), create);
   return reactor;

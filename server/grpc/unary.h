@@ -67,13 +67,20 @@ class Completion {
   grpc::ServerUnaryReactor* reactor_;
 };
 
-// Returns a callback that finishes the call with the controller's reply.
+// Makes the call in the caller's turn, and finishes it with the controller's reply on
+// Core::writers(), in the caller's turn there.
 template <typename Response>
-Core::ReplyFn ReplyInto(Response* response, Completion completion) {
-  return [response, completion = std::move(completion)](absl::StatusOr<Reply> reply) mutable {
-    if (reply.ok()) *response = std::get<Response>(*std::move(reply));
-    completion.Finish(reply.status());
+void CallController(Core& core, const std::string& caller, Request request, Response* response,
+                    Completion completion) {
+  auto finish = [&core, caller, response,
+                 completion = std::move(completion)](absl::StatusOr<Reply> reply) mutable {
+    core.writers().Post({.caller = caller}, [response, completion = std::move(completion),
+                                             reply = std::move(reply)]() mutable {
+      if (reply.ok()) *response = std::get<Response>(*std::move(reply));
+      completion.Finish(reply.status());
+    });
   };
+  core.Call(std::move(request), std::move(finish), caller);
 }
 
 // Ends a call that was refused.
@@ -95,8 +102,8 @@ grpc::ServerUnaryReactor* AskController(const Backend& backend,
   if (absl::Status status = backend.Authorize(*context, method, resource); !status.ok()) {
     completion.Finish(status);
   } else {
-    backend.core.Call(std::move(request), ReplyInto(response, std::move(completion)),
-                      CallerOf(*context));
+    CallController(backend.core, CallerOf(*context), std::move(request), response,
+                   std::move(completion));
   }
   return reactor;
 }

@@ -17,7 +17,7 @@
 namespace remesh::server {
 
 // A stream that sends the newest value of one resource: during a write, later values replace each
-// other. Values are written on Core::watch_writers(). Lives until gRPC calls OnDone().
+// other. Values are written on Core::writers(). Lives until gRPC calls OnDone().
 template <typename T>
 class WatchStream : public grpc::ServerWriteReactor<T>, public WatchSink {
  public:
@@ -82,7 +82,7 @@ class WatchStream : public grpc::ServerWriteReactor<T>, public WatchSink {
     if (writing_ || finished_) return;
     if (next_ != nullptr) {
       writing_ = true;
-      ThreadPool& pool = core_.watch_writers();
+      ThreadPool& pool = core_.writers();
       if (pool.Post({.caller = place_.caller()}, [stream = self_] { stream->Write(); })) return;
       writing_ = false;
       next_ = nullptr;
