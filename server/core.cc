@@ -220,26 +220,31 @@ void Core::RunCalls(size_t most) {
   }
 }
 
-StreamId Core::OpenStream(std::shared_ptr<WorkerSink> sink) {
+void Core::PostFor(const std::optional<std::string>& caller, FairQueue::Task task) {
+  if (caller) return TakeTurn(*caller, std::move(task));
+  Post(std::move(task));
+}
+
+void Core::OpenStream(std::shared_ptr<WorkerSink> sink, const std::string& caller) {
   const StreamId id = next_id_++;
-  const bool posted = Post([this, id, sink] {
-    if (shut_down_) return sink->Close(ShuttingDown());
+  TakeTurn(caller, [this, id, sink = std::move(sink)] {
+    if (shut_down_) sink->Close(ShuttingDown());
+    if (!sink->Begin(id)) return;
     streams_[id] = sink;
     Handle(StreamOpened{id});
   });
-  if (!posted) sink->Close(ShuttingDown());
-  return id;
 }
 
-void Core::OnStreamMessage(StreamMessage message, absl::AnyInvocable<void()> handled) {
-  Post([this, message = std::move(message), handled = std::move(handled)]() mutable {
+void Core::OnStreamMessage(StreamMessage message, absl::AnyInvocable<void()> handled,
+                           const std::optional<std::string>& caller) {
+  PostFor(caller, [this, message = std::move(message), handled = std::move(handled)]() mutable {
     if (streams_.contains(message.stream)) Handle(std::move(message));
     handled();
   });
 }
 
-void Core::OnStreamEnded(StreamId stream) {
-  Post([this, stream] {
+void Core::OnStreamEnded(StreamId stream, const std::optional<std::string>& caller) {
+  PostFor(caller, [this, stream] {
     if (streams_.erase(stream) > 0) Handle(StreamEnded{stream});
   });
 }

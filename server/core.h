@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <memory>
+#include <optional>
 #include <string>
 #include <thread>
 
@@ -32,6 +33,9 @@ namespace remesh::server {
 class WorkerSink {
  public:
   virtual ~WorkerSink() = default;
+  // The stream may begin; called once, first or just after Close(). False: it has ended already, and
+  // the core forgets it.
+  virtual bool Begin(StreamId stream) = 0;
   virtual void Send(v1::AttachResponse message) = 0;
   virtual void Close(const absl::Status& status) = 0;
 };
@@ -95,10 +99,14 @@ class Core {
   // and workers for a few calls. Calls of one caller keep their order.
   void Call(Request request, ReplyFn reply, const std::string& caller = "");
 
-  StreamId OpenStream(std::shared_ptr<WorkerSink> sink);
-  // Calls `handled` once the message has had its effect.
-  void OnStreamMessage(StreamMessage message, absl::AnyInvocable<void()> handled);
-  void OnStreamEnded(StreamId stream);
+  // The stream begins in the turn of `caller`.
+  void OpenStream(std::shared_ptr<WorkerSink> sink, const std::string& caller);
+  // Calls `handled` once the message has had its effect. With a caller, message and end wait for the
+  // caller's turn. So must the first message of a stream, and its end until that is handled: else
+  // who opens and resets streams in a loop would keep everyone waiting. Later ones must not.
+  void OnStreamMessage(StreamMessage message, absl::AnyInvocable<void()> handled,
+                       const std::optional<std::string>& caller = std::nullopt);
+  void OnStreamEnded(StreamId stream, const std::optional<std::string>& caller = std::nullopt);
 
   // Begin and end of a watch wait for the caller's turn, like its calls and in order with them. A
   // watch whose sink has ended by then does not begin.
@@ -160,6 +168,8 @@ class Core {
   bool Post(F task);
   void Handle(Event event);
   void Perform(Actions actions);
+  // Runs the task on the strand: in the caller's turn, or without one as soon as possible.
+  void PostFor(const std::optional<std::string>& caller, FairQueue::Task task);
   // Runs the task on the strand in the caller's turn.
   void TakeTurn(const std::string& caller, FairQueue::Task task);
   // Makes the calls whose turn it is, up to `most`, and posts itself again if more calls wait.

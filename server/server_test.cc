@@ -202,9 +202,13 @@ TEST_F(ServerTest, AStreamThatIsSupersededDropsTheCommandsThatWait) {
 TEST_F(ServerTest, AWorkerWhoseMessagesWaitForTheControllerMaySayNoMoreThanSomeMegabytes) {
   grpc::ClientContext context;
   const auto stream = workers_stub_->Attach(&context);
+  v1::AttachRequest message;
+  *message.mutable_register_() = WorkerIdentity("a", 0, 2);
+  ASSERT_TRUE(stream->Write(message));
+  v1::AttachResponse welcome;
+  ASSERT_TRUE(stream->Read(&welcome));
   {
     const Holding holding(*core_);
-    v1::AttachRequest message;
     message.mutable_register_()->set_host(std::string(16 << 20, 'x'));
     int written = 0;
     while (written < 40 && stream->Write(message)) ++written;

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <functional>
 #include <memory>
@@ -63,6 +64,31 @@ class WatchEnd : public WatchSink {
   std::optional<absl::Status> end_ ABSL_GUARDED_BY(mutex_);
 };
 
+// A worker's stream that keeps what happens to it.
+class NotedStream : public WorkerSink {
+ public:
+  NotedStream(Order& order, const std::string& caller, bool ended = false)
+      : order_(order), caller_(caller), ended_(ended) {}
+
+  bool Begin(StreamId stream) override {
+    stream_ = stream;
+    order_.Add(caller_);
+    return !ended_;
+  }
+  void Send(v1::AttachResponse) override {}
+  void Close(const absl::Status&) override { closed_ = true; }
+
+  StreamId stream() const { return stream_; }
+  bool closed() const { return closed_; }
+
+ private:
+  Order& order_;
+  const std::string caller_;
+  const bool ended_;
+  std::atomic<StreamId> stream_ = 0;
+  std::atomic<bool> closed_ = false;
+};
+
 class TurnsTest : public ServerFixture {
  protected:
   static constexpr char kNone[] = "jobs/a/states/none";  // a watch of it ends at once
@@ -79,7 +105,18 @@ class TurnsTest : public ServerFixture {
     core_->Watch(kNone, sink, caller);
     return sink;
   }
-  // Waits until `count` calls and watches have been added to order_.
+  // Adds the caller to order_ when the stream may begin.
+  std::shared_ptr<NotedStream> OpenFor(const std::string& caller, bool ended = false) {
+    auto stream = std::make_shared<NotedStream>(order_, caller, ended);
+    core_->OpenStream(stream, caller);
+    return stream;
+  }
+  // Adds the caller to order_ when the first message of a stream has been handled.
+  void RegisterFor(const std::string& caller) {
+    core_->OnStreamMessage(
+        {}, [this, caller] { order_.Add(caller); }, caller);
+  }
+  // Waits until `count` calls, watches and streams have been added to order_.
   void AwaitAll(size_t count) {
     EXPECT_TRUE(Eventually([&] { return order_.names().size() >= count; }));
   }
@@ -115,6 +152,63 @@ TEST_F(TurnsTest, OneCallersManyWatchesKeepNobodyElseWaiting) {
   }
   AwaitAll(103);
   EXPECT_EQ(First(5), std::vector<std::string>({"many", "few", "one", "many", "few"}));
+}
+
+// Regression: streams took no turn, so a caller who opened and reset streams in a loop kept every
+// call and the workers waiting.
+TEST_F(TurnsTest, OneCallersManyNewStreamsKeepNobodyElseWaiting) {
+  {
+    const Holding holding(*core_);
+    for (int i = 0; i < 100; ++i) OpenFor("many");
+    for (int i = 0; i < 100; ++i) RegisterFor("many");
+    OpenFor("worker");
+    RegisterFor("worker");
+    AskFor("one");
+  }
+  AwaitAll(203);
+  EXPECT_EQ(First(5), std::vector<std::string>({"many", "worker", "one", "many", "worker"}));
+}
+
+TEST_F(TurnsTest, EndsOfManyNewStreamsKeepNobodyElseWaiting) {
+  {
+    const Holding holding(*core_);
+    for (int i = 0; i < 100; ++i) core_->OnStreamEnded(1'000'000 + i, "many");
+    AskFor("many");  // after the ends
+    OpenFor("worker");
+    AskFor("one");
+  }
+  AwaitAll(3);
+  EXPECT_EQ(order_.names(), std::vector<std::string>({"worker", "one", "many"}));
+}
+
+TEST_F(TurnsTest, AStreamThatEndsBeforeItsTurnDoesNotBegin) {
+  const auto gone = OpenFor("caller", /*ended=*/true);
+  const auto open = OpenFor("caller");
+  AwaitAll(2);
+  core_->Shutdown();
+  EXPECT_FALSE(gone->closed());
+  EXPECT_TRUE(open->closed());
+  const auto late = OpenFor("caller");
+  AwaitAll(3);
+  EXPECT_TRUE(late->closed());
+}
+
+// A worker that says something and then ends its stream must be heard.
+TEST_F(TurnsTest, TheEndOfAStreamThatWasHeardComesAfterItsMessages) {
+  AttachWorkers();  // from now on no message waits for the journal
+  const auto stream = OpenFor("caller");
+  AwaitAll(1);
+  absl::Notification refused;
+  {
+    const Holding holding(*core_);
+    core_->Call(
+        v1::ListWorkersRequest(), [](const absl::StatusOr<Reply>&) {}, "caller");
+    // No register: the controller closes the stream.
+    core_->OnStreamMessage({.stream = stream->stream()}, [&] { refused.Notify(); });
+    core_->OnStreamEnded(stream->stream());
+  }
+  refused.WaitForNotification();
+  EXPECT_TRUE(stream->closed());
 }
 
 TEST_F(TurnsTest, ACallersCallsAndWatchesKeepTheirOrder) {

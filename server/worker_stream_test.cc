@@ -7,6 +7,7 @@
 #include <atomic>
 #include <memory>
 #include <string>
+#include <thread>
 
 #include "absl/synchronization/notification.h"
 #include "server/server_fixture.h"
@@ -23,22 +24,26 @@ class OneStream : public v1::WorkerService::CallbackService {
       grpc::CallbackServerContext*) override {
     // Destroyed with the stream.
     const auto ended = std::shared_ptr<void>(nullptr, [this](void*) { ended_.Notify(); });
-    stream_ = WorkerStream::Start(core_, [this, ended](const std::string&) {
+    stream_ = WorkerStream::Start(core_, "caller", [this, ended](const std::string&) {
       ++registers_;
       return WorkerStream::Proof::kNone;
     });
+    called_ = true;
     return stream_;
   }
 
   WorkerStream& stream() { return *stream_; }
   // How many messages that register have been read.
   int registers() const { return registers_; }
+  bool called() const { return called_; }
   void AwaitEnd() { ended_.WaitForNotification(); }
+  bool ended() const { return ended_.HasBeenNotified(); }
 
  private:
   Core& core_;
   WorkerStream* stream_ = nullptr;
   std::atomic<int> registers_ = 0;
+  std::atomic<bool> called_ = false;
   absl::Notification ended_;
 };
 
@@ -81,6 +86,42 @@ TEST_F(WorkerStreamTest, AWorkerThatDoesNotReadItsCommandsIsAwayAndNothingMoreIs
   EXPECT_EQ(GetErrorInfo(service::StatusFromGrpc(stream->Finish())).reason, "WORKER_TOO_SLOW");
   service_.AwaitEnd();
   EXPECT_EQ(service_.registers(), 1);
+}
+
+// So that it counts among the unfinished calls of its connection, of which there may be so many.
+TEST_F(WorkerStreamTest, AStreamThatIsResetBeforeItsTurnEndsInItsTurn) {
+  {
+    const Holding holding(*core_);
+    grpc::ClientContext context;
+    const auto stream = stub_->Attach(&context);
+    ASSERT_TRUE(Eventually([&] { return service_.called(); }));
+    context.TryCancel();
+    EXPECT_EQ(stream->Finish().error_code(), grpc::StatusCode::CANCELLED);
+    EXPECT_FALSE(service_.ended());
+  }
+  service_.AwaitEnd();
+}
+
+TEST_F(WorkerStreamTest, NothingMoreIsReadUntilTheFirstMessageIsHandled) {
+  grpc::ClientContext context;
+  const auto stream = stub_->Attach(&context);
+  ASSERT_TRUE(Eventually([&] { return service_.called(); }));
+  EXPECT_FALSE(IsAttached());  // the stream's turn was before
+  std::thread second;
+  {
+    const Holding holding(*core_);
+    ASSERT_TRUE(stream->Write(register_));
+    ASSERT_TRUE(Eventually([&] { return service_.registers() == 1; }));
+    second = std::thread([&] { stream->Write(register_); });  // waits until it is read
+    EXPECT_EQ(service_.registers(), 1);
+  }
+  second.join();
+  v1::AttachResponse command;
+  ASSERT_TRUE(stream->Read(&command));
+  EXPECT_TRUE(command.has_welcome());
+  while (stream->Read(&command)) continue;
+  EXPECT_EQ(stream->Finish().error_code(), grpc::StatusCode::INVALID_ARGUMENT);  // for the second
+  EXPECT_EQ(service_.registers(), 2);
 }
 
 }  // namespace

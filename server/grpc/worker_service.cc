@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/grpc/worker_service.h"
 
+#include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "proto/convert/plan_proto.h"
 #include "server/grpc/refused_stream.h"
@@ -16,9 +17,10 @@ grpc::ServerBidiReactor<v1::AttachRequest, v1::AttachResponse>* WorkerService::A
     CallbackServerContext* context) {
   const absl::Status status = backend_.Authorize(*context, "Attach", "");
   if (!status.ok()) return new RefusedBidiStream<v1::AttachRequest, v1::AttachResponse>(status);
-  // The context outlives the stream.
+  // The context outlives the stream. Streams take turns beside the calls, so that the calls of its
+  // own address keep no worker waiting.
   return WorkerStream::Start(
-      backend_.core,
+      backend_.core, absl::StrCat("worker of ", CallerOf(*context)),
       [this, context](const std::string& host) -> absl::StatusOr<WorkerStream::Proof> {
         RETURN_IF_ERROR(backend_.Authorize(*context, "Attach", service::Resource{.host = host}));
         const bool named = WorkerOf(service::IdentityOf(*context).name) == host;

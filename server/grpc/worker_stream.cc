@@ -28,12 +28,39 @@ absl::Status WorkerTooFast() {
 
 }  // namespace
 
-WorkerStream* WorkerStream::Start(Core& core, Admit admit) {
-  std::shared_ptr<WorkerStream> stream(new WorkerStream(core, std::move(admit)));
+WorkerStream* WorkerStream::Start(Core& core, std::string caller, Admit admit) {
+  std::shared_ptr<WorkerStream> stream(new WorkerStream(core, std::move(caller), std::move(admit)));
   stream->self_ = stream;
-  stream->id_ = core.OpenStream(stream);
-  stream->StartRead(&stream->incoming_);
+  core.OpenStream(stream, stream->caller_);
   return stream.get();
+}
+
+bool WorkerStream::Begin(StreamId stream) {
+  {
+    absl::ReleasableMutexLock lock(&mutex_);
+    --holds_;
+    begun_ = !end_;
+    if (!begun_) {
+      Proceed(lock);
+      return false;
+    }
+    id_ = stream;
+  }
+  ReadNext();
+  return true;
+}
+
+void WorkerStream::ReadNext() {
+  {
+    absl::MutexLock lock(&mutex_);
+    if (end_) return;
+    ++holds_;  // a stream that finishes may be gone at once
+  }
+  incoming_.Clear();
+  StartRead(&incoming_);
+  absl::ReleasableMutexLock lock(&mutex_);
+  --holds_;
+  Proceed(lock);
 }
 
 void WorkerStream::Send(v1::AttachResponse message) {
@@ -43,7 +70,7 @@ void WorkerStream::Send(v1::AttachResponse message) {
   if (queue_.size() >= kQueuedMax || queued_bytes_ + bytes > kQueuedBytesMax) {
     end_ = WorkerTooSlow();
     queue_.clear();
-    core_.OnStreamEnded(id_);  // a worker that does not read may keep the stream open for ever
+    TellEnd();  // a worker that does not read may keep the stream open for ever
   } else {
     queued_bytes_ += bytes;
     queue_.push_back(std::move(message));
@@ -54,28 +81,30 @@ void WorkerStream::Send(v1::AttachResponse message) {
 void WorkerStream::Close(const absl::Status& status) { EndWith(status); }
 
 void WorkerStream::OnReadDone(bool ok) {
-  if (!ok) {
-    core_.OnStreamEnded(id_);
-    return EndWith(absl::OkStatus());
-  }
+  if (!ok) return Leave(absl::OkStatus());
   if (ending()) return;  // what it still says does not count
   const size_t bytes = incoming_.ByteSizeLong();
   const size_t others = unhandled_bytes_.fetch_add(bytes);
   const bool too_many_bytes = others > 0 && others + bytes > kUnhandledBytesMax;
-  if (++unhandled_ > kUnhandledMax || too_many_bytes) return Refuse(WorkerTooFast());
+  if (++unhandled_ > kUnhandledMax || too_many_bytes) return Leave(WorkerTooFast());
   StreamMessage said{.stream = id_};
   if (incoming_.has_register_()) {
     const absl::StatusOr<Proof> proof = admit_(incoming_.register_().host());
-    if (!proof.ok()) return Refuse(proof.status());
+    if (!proof.ok()) return Leave(proof.status());
     said.vouched = *proof == Proof::kCertificate;
   }
   said.message = std::move(incoming_);
-  core_.OnStreamMessage(std::move(said), [self = self_, bytes] {
+  const bool first = !heard_;
+  auto handled = [self = self_, bytes, first] {
     --self->unhandled_;
     self->unhandled_bytes_ -= bytes;
-  });
-  incoming_.Clear();
-  StartRead(&incoming_);
+    if (!first) return;
+    self->heard_ = true;
+    self->ReadNext();
+  };
+  core_.OnStreamMessage(std::move(said), std::move(handled),
+                        first ? std::optional(caller_) : std::nullopt);
+  if (!first) ReadNext();
 }
 
 bool WorkerStream::ending() {
@@ -83,9 +112,17 @@ bool WorkerStream::ending() {
   return end_.has_value();
 }
 
-void WorkerStream::Refuse(const absl::Status& status) {
-  core_.OnStreamEnded(id_);
+void WorkerStream::Leave(const absl::Status& status) {
+  {
+    absl::MutexLock lock(&mutex_);
+    TellEnd();
+  }
   EndWith(status);
+}
+
+void WorkerStream::TellEnd() {
+  if (!std::exchange(begun_, false)) return;
+  core_.OnStreamEnded(id_, heard_ ? std::nullopt : std::optional(caller_));
 }
 
 void WorkerStream::OnWriteDone(bool ok) {
@@ -98,13 +135,10 @@ void WorkerStream::OnWriteDone(bool ok) {
   Proceed(lock);
 }
 
-void WorkerStream::OnCancel() {
-  core_.OnStreamEnded(id_);
-  EndWith(absl::CancelledError("the worker hung up"));
-}
+void WorkerStream::OnCancel() { Leave(absl::CancelledError("the worker hung up")); }
 
 void WorkerStream::OnDone() {
-  core_.OnStreamEnded(id_);
+  Leave(absl::OkStatus());
   self_ = nullptr;  // may be the last owner
 }
 
@@ -129,7 +163,7 @@ void WorkerStream::Proceed(absl::ReleasableMutexLock& lock) {
     queued_bytes_ -= std::min(queued_bytes_, outgoing_.ByteSizeLong());
     lock.Release();
     StartWrite(&outgoing_);
-  } else if (end_) {
+  } else if (end_ && holds_ == 0) {
     finished_ = true;
     const grpc::Status status = service::StatusToGrpc(*end_);
     lock.Release();

@@ -18,8 +18,11 @@
 
 namespace remesh::server {
 
-// One worker's Attach stream. Passes messages to the core as they come; commands wait in a bounded
-// queue, and one is being written. Lives until gRPC calls OnDone().
+// One worker's Attach stream. Until the core has handled its first message, the stream waits in the
+// caller's turn, and reads nothing more. Then it passes messages to the core as they come. Commands
+// wait in a bounded queue, and one is being written. Lives until gRPC calls OnDone(), which is not
+// before the turn in which the stream begins: until then, a stream that its client has reset counts
+// as unfinished (service/unfinished_calls.h).
 class WorkerStream : public grpc::ServerBidiReactor<v1::AttachRequest, v1::AttachResponse>,
                      public WorkerSink {
  public:
@@ -27,8 +30,9 @@ class WorkerStream : public grpc::ServerBidiReactor<v1::AttachRequest, v1::Attac
   // certificate proves it or nothing does.
   enum class Proof { kNone, kCertificate };
   using Admit = absl::AnyInvocable<absl::StatusOr<Proof>(const std::string& host)>;
-  static WorkerStream* Start(Core& core, Admit admit);
+  static WorkerStream* Start(Core& core, std::string caller, Admit admit);
 
+  bool Begin(StreamId stream) override;
   void Send(v1::AttachResponse message) override;
   void Close(const absl::Status& status) override;
 
@@ -38,27 +42,38 @@ class WorkerStream : public grpc::ServerBidiReactor<v1::AttachRequest, v1::Attac
   void OnDone() override;
 
  private:
-  WorkerStream(Core& core, Admit admit) : core_(core), admit_(std::move(admit)) {}
+  WorkerStream(Core& core, std::string caller, Admit admit)
+      : core_(core), caller_(std::move(caller)), admit_(std::move(admit)) {}
 
+  // Reads the next message, unless the stream has begun to end.
+  void ReadNext();
   // Whether the stream has begun to end.
   bool ending();
-  void Refuse(const absl::Status& status);
+  // Ends the stream for the core, too.
+  void Leave(const absl::Status& status);
   void EndWith(const absl::Status& status);
+  // Tells the core that the stream has ended, unless that is told or it has not begun.
+  void TellEnd() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Proceed(absl::ReleasableMutexLock& lock) ABSL_NO_THREAD_SAFETY_ANALYSIS;
 
   Core& core_;
+  const std::string caller_;
   Admit admit_;
-  StreamId id_ = 0;
+  StreamId id_ = 0;  // set when the stream begins, before anything is read
   std::shared_ptr<WorkerStream> self_;
   v1::AttachRequest incoming_;     // belongs to the read under way
   v1::AttachResponse outgoing_;    // belongs to the write under way
   std::atomic<int> unhandled_{0};  // messages that the core has not handled yet
   std::atomic<size_t> unhandled_bytes_{0};
+  std::atomic<bool> heard_{false};  // the core has handled the first message
 
   absl::Mutex mutex_;
   std::deque<v1::AttachResponse> queue_ ABSL_GUARDED_BY(mutex_);
   size_t queued_bytes_ ABSL_GUARDED_BY(mutex_) = 0;
   std::optional<absl::Status> end_ ABSL_GUARDED_BY(mutex_);
+  bool begun_ ABSL_GUARDED_BY(mutex_) = false;  // and its end is not told to the core
+  // Why the stream may not finish yet: its turn has not come, or a read is being started.
+  int holds_ ABSL_GUARDED_BY(mutex_) = 1;
   bool writing_ ABSL_GUARDED_BY(mutex_) = false;
   bool finished_ ABSL_GUARDED_BY(mutex_) = false;
 };
