@@ -7,13 +7,13 @@
 #include <thread>
 #include <vector>
 
+#include "base/sanitized.h"
+
 namespace remesh::service {
 namespace {
 
 TEST(HeapTest, WhatAThreadFreedIsGivenBackToTheKernel) {
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-  GTEST_SKIP() << "a sanitizer owns the heap";
-#endif
+  if (REMESH_SANITIZED) GTEST_SKIP() << "a sanitizer owns the heap";
   constexpr int kBlocks = 100'000;
   constexpr int64_t kBytes = kBlocks * int64_t{1024};
   std::unique_ptr<char[]> last;  // keeps the thread's heap from shrinking by itself

@@ -9,16 +9,13 @@
 #include <thread>
 
 #include "base/error.h"
+#include "base/sanitized.h"
 
 namespace remesh::service {
 namespace {
 
 // A sanitizer needs more memory than such a limit leaves.
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-constexpr bool kLimitsMemory = false;
-#else
-constexpr bool kLimitsMemory = true;
-#endif
+constexpr bool kLimitsMemory = !REMESH_SANITIZED;
 
 // Threads whose stacks find no room fail like threads beyond a limit; the limit itself does not
 // bind root.

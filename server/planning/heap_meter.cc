@@ -4,7 +4,9 @@
 #include <cstdlib>
 #include <new>
 
-#if defined(__GLIBC__) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+#include "base/sanitized.h"
+
+#if defined(__GLIBC__) && !REMESH_SANITIZED
 #define REMESH_METERS_HEAP 1
 #include <malloc.h>
 #endif

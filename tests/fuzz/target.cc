@@ -9,10 +9,13 @@
 #include <string>
 
 #include "base/error.h"
+#include "base/sanitized.h"
 #include "tests/fuzz/proto_mutator.h"
 
 namespace remesh::fuzz {
 namespace {
+
+static_assert(REMESH_SANITIZED, "preset fuzz uses clang's ASan, which base/sanitized.h must know");
 
 // Texts that are no UTF-8 are to be expected here.
 const bool kQuiet = [] {
