@@ -5,13 +5,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <poll.h>
-#include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/sysinfo.h>
 #include <unistd.h>
 
-#include <filesystem>
-#include <fstream>
 #include <functional>
 #include <limits>
 #include <map>
@@ -24,206 +21,13 @@
 #include "worker/keeper/packets.h"
 #include "worker/keeper/testing/descriptors.h"
 #include "worker/local/state_buffers.h"
+#include "worker/local/testing/lending_fixture.h"
 
 namespace remesh::worker {
 namespace {
 
 using ::testing::HasSubstr;
 using ::testing::SizeIs;
-
-constexpr char kLentState[] = "jobs/a/states/lent";
-constexpr int64_t kShardBytes = 12;
-
-// A state of 24 bytes on two devices.
-v1::Assignment TwoShards() {
-  v1::Assignment assignment;
-  assignment.set_state(kLentState);
-  assignment.set_state_uid("uid");
-  assignment.set_generation(1);
-  auto* array = assignment.add_arrays();
-  array->set_name("w");
-  array->add_shape(2 * kShardBytes);
-  array->set_element_type("u8");
-  for (int d = 0; d < 2; ++d) {
-    auto* shard = assignment.add_shards();
-    shard->set_device(10 + d);
-    shard->set_local_device(d);
-    shard->mutable_box()->add_lo(kShardBytes * d);
-    shard->mutable_box()->add_hi(kShardBytes * (d + 1));
-  }
-  return assignment;
-}
-
-class LendingTest : public ::testing::Test {
- protected:
-  LendingTest() {
-    std::string path = ::testing::TempDir() + "/remesh_lending.XXXXXX";
-    directory_ = mkdtemp(path.data());
-    cgroup_ = directory_ + "_cgroup";  // no limit, unless a test writes one
-    Open(nullptr);
-  }
-  void Open(DeviceSegments* segments) {
-    store_ = *BufferStore::Open({.directory = directory_,
-                                 .boot_id = "boot",
-                                 .devices = 2,
-                                 .cgroup_root = cgroup_,
-                                 .segments = segments,
-                                 .handles = &handles_});
-    buffers_ = std::make_unique<StateBuffers>(
-        "host-a", store_.get(), &queue_, &loan_queue_,
-        StateBuffers::Hooks{
-            .moving = [this](const std::string&) { return moving_; },
-            .changed = [this](const v1::StateManifest& manifest) { changes_.push_back(manifest); },
-            .reserved = [](const std::string&, const absl::Status&) {}});
-    buffers_->Assign(TwoShards());
-  }
-  ~LendingTest() override {
-    std::filesystem::remove_all(directory_);
-    std::filesystem::remove_all(cgroup_);
-  }
-
-  // A trainer's memory that begins with these bytes.
-  static Fd Memory(const std::string& bytes, int64_t size = 64, int seals = F_SEAL_SHRINK) {
-    Fd fd(memfd_create("trainer", MFD_CLOEXEC | MFD_ALLOW_SEALING));
-    EXPECT_EQ(ftruncate(fd.get(), size), 0);
-    EXPECT_EQ(pwrite(fd.get(), bytes.data(), bytes.size(), 0), static_cast<ssize_t>(bytes.size()));
-    if (seals != 0) {
-      EXPECT_EQ(fcntl(fd.get(), F_ADD_SEALS, seals), 0);
-    }
-    return fd;
-  }
-  // Limits the worker's memory, by default to 150 bytes more than it uses.
-  void LimitMemory(int64_t left = 150) {
-    std::filesystem::create_directories(cgroup_ + "/memory");
-    for (const char* file : {"/memory.max", "/memory/memory.limit_in_bytes"}) {
-      std::ofstream(cgroup_ + file) << 850 + left << "\n";
-    }
-    for (const char* file : {"/memory.current", "/memory/memory.usage_in_bytes"}) {
-      std::ofstream(cgroup_ + file) << "850\n";
-    }
-  }
-  // Both shards in one memory: "w" of device 10 at 0, of 11 at 16.
-  v1::LendRequest Request(Fd memory, int64_t bytes = 64) {
-    v1::LendRequest request;
-    request.set_state(kLentState);
-    auto* lent = request.add_memories();
-    lent->set_token(handles_.Bring(std::move(memory), getuid(), absl::Now()));
-    lent->set_bytes(bytes);
-    lent->set_kind("host");
-    for (int d = 0; d < 2; ++d) {
-      auto* shard = request.add_shards();
-      shard->set_array("w");
-      shard->set_device(10 + d);
-      shard->set_offset(16 * d);
-    }
-    return request;
-  }
-  // Waits until everything on the strands has run.
-  void Settle() {
-    for (Strand* const strand : {&files_, &loans_, &strand_, &loans_}) {
-      absl::Notification done;
-      strand->Post([&] { done.Notify(); });
-      done.WaitForNotification();
-    }
-  }
-  absl::StatusOr<v1::SealResponse> Lend(const v1::LendRequest& request, uid_t lender = getuid()) {
-    absl::StatusOr<v1::SealResponse> now, later;
-    strand_.Post([&] {
-      now = buffers_->Lend(request, lender, [&](auto lent) { later = std::move(lent); });
-    });
-    absl::Notification asked;
-    strand_.Post([&] { asked.Notify(); });
-    asked.WaitForNotification();
-    Settle();
-    return GetErrorInfo(now.status()).reason == "BEING_LENT" ? later : now;
-  }
-  absl::Status Refusal(const v1::LendRequest& request) { return Lend(request).status(); }
-
-  // Asks for a loan while the thread of loans is held. Returns the answer so far. The last answer
-  // goes to `later_`, by state, and to `order_`.
-  absl::Status Ask(const v1::LendRequest& request, uid_t lender = getuid()) {
-    const std::string state = request.state();
-    absl::Status now;
-    OnStrand([&] {
-      now = buffers_
-                ->Lend(request, lender,
-                       [this, state](auto lent) {
-                         later_[state] = lent.status();
-                         order_.push_back(state);
-                       })
-                .status();
-    });
-    return now;
-  }
-  void OnStrand(std::function<void()> what) {
-    absl::Notification done;
-    strand_.Post([&] {
-      what();
-      done.Notify();
-    });
-    done.WaitForNotification();
-  }
-  // Memory is opened from the returned object's Notify() on.
-  std::shared_ptr<absl::Notification> HoldLoans() {
-    auto go = std::make_shared<absl::Notification>();
-    loans_.Post([go] { go->WaitForNotification(); });
-    return go;
-  }
-  // Assigns a state of `shards` bytes, each a shard of device 10. Returns a request that lends each
-  // in a memory of its own, which has no access yet.
-  v1::LendRequest Many(const std::string& name, int shards) {
-    v1::Assignment assignment = TwoShards();
-    assignment.set_state("jobs/a/states/" + name);
-    assignment.mutable_arrays(0)->set_shape(0, shards);
-    assignment.clear_shards();
-    v1::LendRequest request;
-    request.set_state(assignment.state());
-    for (int i = 0; i < shards; ++i) {
-      auto* shard = assignment.add_shards();
-      shard->set_device(10);
-      shard->mutable_box()->add_lo(i);
-      shard->mutable_box()->add_hi(i + 1);
-      auto* lent = request.add_shards();
-      lent->set_array("w");
-      lent->set_device(10);
-      lent->set_memory(i);
-      *lent->mutable_box() = shard->box();
-      request.add_memories()->set_bytes(64);
-      request.mutable_memories(i)->set_kind("host");
-    }
-    OnStrand([&] { buffers_->Assign(assignment); });
-    return request;
-  }
-  v1::LendRequest ManyWithTokens(const std::string& name, int shards) {
-    v1::LendRequest request = Many(name, shards);
-    for (auto& memory : *request.mutable_memories())
-      memory.set_token(handles_.Bring(Memory("a"), getuid(), absl::Now()));
-    return request;
-  }
-  // Memory that no worker without devices opens.
-  v1::LendRequest ManyByIpc(const std::string& name, int shards, uid_t lender) {
-    v1::LendRequest request = Many(name, shards);
-    request.set_lease(*handles_.leases().Begin(lender));
-    for (auto& memory : *request.mutable_memories()) {
-      memory.set_kind("sim");
-      memory.mutable_ipc()->set_handle(std::string(kIpcHandleBytes, 'x'));
-      memory.mutable_ipc()->set_bytes(64);
-    }
-    return request;
-  }
-
-  std::string directory_, cgroup_;
-  HandleTable handles_;
-  Strand strand_, files_, loans_;
-  FilesQueue queue_{&strand_, &files_};
-  FilesQueue loan_queue_{&strand_, &loans_};
-  std::unique_ptr<BufferStore> store_;
-  bool moving_ = false;
-  std::vector<v1::StateManifest> changes_;
-  std::map<std::string, absl::Status> later_;
-  std::vector<std::string> order_;
-  std::unique_ptr<StateBuffers> buffers_;
-};
 
 TEST_F(LendingTest, WhatIsLentIsTheSourceAtOnceAndTakesNoRoom) {
   const auto lent = Lend(Request(Memory("aaaaaaaaaaaa....bbbbbbbbbbbb")));
@@ -398,95 +202,6 @@ TEST_F(LendingTest, MoreThanTheMachineHasIsRefused) {
   request.mutable_memories(1)->set_token(handles_.Bring(Memory("bbbb"), getuid(), absl::Now()));
   request.mutable_shards(1)->set_memory(1);
   EXPECT_THAT(std::string(Refusal(request).message()), HasSubstr("memories[1].bytes"));
-}
-
-std::string ReasonOf(const absl::Status& status) { return GetErrorInfo(status).reason; }
-
-// Many loans at once used up what one loan cannot: the worker's addresses.
-TEST_F(LendingTest, AUsersLoansTogetherAreNoMoreThanTheMachineHas) {
-  struct sysinfo machine {};
-  ASSERT_EQ(sysinfo(&machine), 0);
-  const auto most = static_cast<int64_t>((machine.totalram + machine.totalswap) * machine.mem_unit);
-  const auto go = HoldLoans();
-  EXPECT_EQ(ReasonOf(Ask(Request(Memory("aaaa", most), most))), "BEING_LENT");
-  const v1::LendRequest second = ManyWithTokens("second", 1);
-  const absl::Status refused = Ask(second);
-  EXPECT_TRUE(absl::IsResourceExhausted(refused)) << refused;
-  EXPECT_EQ(ReasonOf(refused), "TOO_MUCH_LENT");
-  EXPECT_THAT(std::string(refused.message()), HasSubstr("memories.bytes: 64"));
-  EXPECT_THAT(std::string(refused.message()), HasSubstr(absl::StrCat(most)));
-  // The refusal used up no token, and other users have shares of their own.
-  EXPECT_EQ(ReasonOf(Ask(second, getuid() + 1)), "BEING_LENT");
-  OnStrand([&] { buffers_->StopLending(kLentState); });
-  const v1::LendRequest third = ManyWithTokens("third", 1);
-  EXPECT_EQ(ReasonOf(Ask(third)), "TOO_MUCH_LENT") << "what is not closed yet counts";
-  go->Notify();
-  Settle();
-  EXPECT_TRUE(absl::IsAborted(later_[kLentState]));
-  EXPECT_EQ(ReasonOf(Ask(third)), "BEING_LENT");
-  Settle();
-  EXPECT_TRUE(later_[third.state()].ok()) << later_[third.state()];
-}
-
-TEST_F(LendingTest, TheMemoriesOfAllLoansAreLimitedAndThoseOfAUserToAQuarter) {
-  const auto go = HoldLoans();
-  for (uid_t user = 1; user <= 4; ++user) {
-    const auto ask = [&](const std::string& name, int memories) {
-      return Ask(ManyByIpc(absl::StrCat(name, user), memories, user), user);
-    };
-    EXPECT_EQ(ReasonOf(ask("most", kLentMemoriesOfUser - 1)), "BEING_LENT");
-    EXPECT_EQ(ReasonOf(ask("last", 1)), "BEING_LENT");
-    const absl::Status refused = ask("more", 1);
-    EXPECT_EQ(ReasonOf(refused), "TOO_MUCH_LENT") << refused;
-    EXPECT_THAT(std::string(refused.message()), HasSubstr(absl::StrCat("uid ", user, " lends")));
-  }
-  const absl::Status refused = Ask(ManyByIpc("all", 1, 5), 5);
-  EXPECT_TRUE(absl::IsResourceExhausted(refused)) << refused;
-  EXPECT_THAT(std::string(refused.message()),
-              HasSubstr("memories: 1 and the 16384 that all users lend now"));
-  go->Notify();
-  Settle();
-}
-
-TEST_F(LendingTest, LendersTakeTurns) {
-  const auto go = HoldLoans();
-  const v1::LendRequest large = ManyWithTokens("large", 2 * kMemoriesAtATime + 1);
-  const v1::LendRequest small = ManyWithTokens("small", 1);
-  EXPECT_EQ(ReasonOf(Ask(large)), "BEING_LENT");
-  EXPECT_EQ(ReasonOf(Ask(small)), "BEING_LENT");
-  go->Notify();
-  for (int i = 0; i < 3; ++i) Settle();
-  EXPECT_EQ(order_, (std::vector<std::string>{small.state(), large.state()}));
-  EXPECT_TRUE(later_[large.state()].ok()) << later_[large.state()];
-  const auto mapped = store_->Map(large.state(), 1);
-  ASSERT_TRUE(mapped.ok());
-  EXPECT_THAT((*mapped)->files, SizeIs(2 * kMemoriesAtATime + 1));
-}
-
-// The call was made again by tokens that were used up, and its caller was told to mend the tokens.
-TEST_F(LendingTest, ALoanByTokensWhoseStateChangesMustBeMadeAgain) {
-  v1::Assignment anew = TwoShards();
-  anew.set_state_uid("anew");
-  v1::Assignment other = TwoShards();
-  other.mutable_shards(0)->set_device(12);
-  v1::ReleaseRequest release;
-  release.set_state(kLentState);
-  const std::function<void()> changes[] = {
-      [&] { EXPECT_TRUE(buffers_->Release(release).ok()); },
-      [&] { buffers_->Assign(other); },
-      [&] { buffers_->Assign(anew); },
-  };
-  for (const auto& change : changes) {
-    OnStrand([&] { buffers_->Assign(TwoShards()); });
-    const auto go = HoldLoans();
-    EXPECT_EQ(ReasonOf(Ask(Request(Memory("aaaa")))), "BEING_LENT");
-    OnStrand(change);
-    go->Notify();
-    Settle();
-    EXPECT_TRUE(absl::IsAborted(later_[kLentState])) << later_[kLentState];
-    EXPECT_EQ(ReasonOf(later_[kLentState]), "STATE_CHANGED");
-    EXPECT_EQ(store_->Find(kLentState, 1), nullptr);
-  }
 }
 
 // One device, which has the array's columns in boxes of their own. Finding the shards of a request
