@@ -45,6 +45,13 @@ BoundPlanPtr Bind(const PlanCache::Question& question, std::shared_ptr<const Cac
                                                      .counts = counts});
 }
 
+// The row of a name that is new on disk.
+PlanFile::Name NewRow(const MemoryTier::Name& name) {
+  PlanFile::Name row = ToFileName(name.listed, /*with_spec=*/true);
+  row.ahead_of = name.ahead_of;
+  return row;
+}
+
 // The question of a name on disk. Access is kAhead: loading a name is not asking a question.
 absl::StatusOr<PlanCache::Question> QuestionOf(const PlanFile::Name& row) {
   v1::PlanSpec spec;
@@ -189,7 +196,7 @@ PlanCache::Answer PlanCache::LookInMemory(const Question& question, Reach reach,
   if (question.access == Access::kTry) return {plan, v1::Planning::ISOMORPHIC};
   Name& added = Add(plan, question, facts);
   added.listed.facts.hits += counts;
-  if (!facts) disk_.StoreName(ToFileName(added.listed, /*with_spec=*/true));
+  if (!facts) disk_.StoreName(NewRow(added));
   return {plan, v1::Planning::ISOMORPHIC};
 }
 
@@ -211,9 +218,9 @@ PlanCache::Answer PlanCache::Keep(const Question& question, Found found) {
   added.listed.facts.hits += !computed && IsQuestion(question.access);
   added.changed = known;
   if (computed) {
-    disk_.Store(cached, ToFileName(added.listed, /*with_spec=*/true));
+    disk_.Store(cached, NewRow(added));
   } else if (!known) {
-    disk_.StoreName(ToFileName(added.listed, /*with_spec=*/true));
+    disk_.StoreName(NewRow(added));
   }
   return {plan, found.cache};
 }

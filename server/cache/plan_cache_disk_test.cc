@@ -32,7 +32,7 @@ class PlanCacheDiskTest : public ::testing::Test {
   void Restart() {
     cache_ = nullptr;
     store_ = nullptr;
-    auto store = PlanStore::Open({.path = (directory_ / "plans.db").string()});
+    auto store = PlanStore::Open({.path = (directory_ / "plans.db").string(), .limits = limits_});
     ASSERT_TRUE(store.ok()) << store.status();
     store_ = *std::move(store);
     cache_ = std::make_unique<PlanCache>(kPlenty, *store_);
@@ -48,7 +48,24 @@ class PlanCacheDiskTest : public ::testing::Test {
     return response.ok() ? *response : v1::CreatePlanResponse();
   }
 
+  // Makes the plan for so many rows ahead for "caller". Returns its name.
+  std::string MakeAhead(int64_t rows) {
+    v1::CreatePlanRequest request;
+    *request.mutable_spec() = TestSpec();
+    request.mutable_spec()->mutable_arrays(0)->set_shape(0, rows);
+    planner::Budget& budget = planner::Budget::Unlimited();
+    auto question = QuestionOf(request, nullptr, budget);
+    EXPECT_TRUE(question.ok()) << question.status();
+    question->access = Access::kAhead;
+    question->ahead_of = "caller";
+    const auto answer = cache_->FindOrCompute(
+        *question, [&](const planner::CanonicalRequest& one) { return ComputePlan(one, budget); });
+    EXPECT_TRUE(answer.ok()) << answer.status();
+    return answer->plan->name;
+  }
+
   std::filesystem::path directory_;
+  PlanFile::Limits limits_ = PlanStore::Options().limits;
   std::unique_ptr<PlanStore> store_;
   std::unique_ptr<PlanCache> cache_;
 };
@@ -74,6 +91,24 @@ TEST_F(PlanCacheDiskTest, TheFirstRequestAfterARestartIsAnsweredFromDisk) {
   Create(TestSpec());
   EXPECT_EQ(cache_->stats().memory().hits(), 1);
   EXPECT_EQ(cache_->stats().disk().hits(), 1);  // memory answers without the disk
+}
+
+TEST_F(PlanCacheDiskTest, WhatIsMadeAheadDrivesOutNothingElseAndStaysOnceItIsAskedFor) {
+  limits_.max_entries = 4;
+  Restart();
+  const std::string asked = Create(TestSpec()).plan().name();
+  const std::string first = MakeAhead(12);
+  const std::string wanted = MakeAhead(16);
+  v1::PlanSpec spec = TestSpec();
+  spec.mutable_arrays(0)->set_shape(0, 16);
+  EXPECT_EQ(Create(spec).planning().cache(), v1::Planning::HIT);
+  // Writes that the plan was asked for.
+  ASSERT_TRUE(cache_->Flush(/*memory=*/true, /*disk=*/false).ok());
+  for (int64_t rows = 20; rows <= 60; rows += 4) MakeAhead(rows);
+  store_->Flush();
+  EXPECT_TRUE(store_->FindName(asked).has_value());
+  EXPECT_TRUE(store_->FindName(wanted).has_value());
+  EXPECT_FALSE(store_->FindName(first).has_value());
 }
 
 TEST_F(PlanCacheDiskTest, OtherDevicesOfTheSameStructureFindThePlanOnDisk) {

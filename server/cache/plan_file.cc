@@ -33,6 +33,29 @@ constexpr const char* kMigrations[] = {
     "CREATE INDEX names_by_size ON names(size);",
 };
 constexpr int kVersion = std::size(kMigrations);
+
+// Names made ahead that nobody has asked for, and how much of them each caller has. They are kept
+// in memory; names that go, or are asked for, leave by themselves.
+constexpr char kAheadTables[] =
+    "PRAGMA temp_store=MEMORY;"
+    "CREATE TEMP TABLE ahead(id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE, "
+    "caller TEXT NOT NULL, size INTEGER NOT NULL);"
+    "CREATE INDEX temp.ahead_by_caller ON ahead(caller, id);"
+    "CREATE TEMP TABLE ahead_callers(caller TEXT PRIMARY KEY, names INTEGER NOT NULL, "
+    "size INTEGER NOT NULL);"
+    "CREATE TEMP TRIGGER ahead_made AFTER INSERT ON ahead BEGIN "
+    "INSERT OR IGNORE INTO ahead_callers VALUES(NEW.caller, 0, 0);"
+    "UPDATE ahead_callers SET names = names + 1, size = size + NEW.size "
+    "WHERE caller = NEW.caller; END;"
+    "CREATE TEMP TRIGGER ahead_gone AFTER DELETE ON ahead BEGIN "
+    "UPDATE ahead_callers SET names = names - 1, size = size - OLD.size "
+    "WHERE caller = OLD.caller;"
+    "DELETE FROM ahead_callers WHERE caller = OLD.caller AND names = 0; END;"
+    "CREATE TEMP TRIGGER name_gone AFTER DELETE ON main.names BEGIN "
+    "DELETE FROM ahead WHERE name = OLD.name; END;"
+    "CREATE TEMP TRIGGER name_asked_for AFTER UPDATE OF hits ON main.names WHEN NEW.hits > 0 BEGIN "
+    "DELETE FROM ahead WHERE name = NEW.name; END";
+constexpr int64_t kPartsForAhead = 4;  // what is made ahead for a caller may take one of them
 constexpr char kUnpinned[] = "fingerprint NOT IN (SELECT fingerprint FROM names WHERE pinned = 1)";
 
 constexpr char kNameColumns[] =
@@ -96,7 +119,7 @@ absl::Status PlanFile::Migrate() {
                                          "PRAGMA user_version=", version + 1, ";COMMIT");
     RETURN_IF_ERROR(database_->Execute(sql.c_str()));
   }
-  return absl::OkStatus();
+  return database_->Execute(kAheadTables);
 }
 
 absl::StatusOr<std::optional<PlanFile::Row>> PlanFile::Read(const std::string& fingerprint) {
@@ -142,12 +165,18 @@ absl::Status PlanFile::SetAside(const std::string& fingerprint, const std::strin
 }
 
 absl::Status PlanFile::WriteName(const Name& name) {
-  return database_->Query(
+  RETURN_IF_ERROR(database_->Query(
       "INSERT OR REPLACE INTO names VALUES(?1, ?2, ?3, ?4, length(?3) + length(?4), ?5, ?6, ?7, "
       "?8)",
       {name.name, name.fingerprint, SqlBytes{name.spec}, SqlBytes{name.about},
        absl::ToUnixMicros(name.created), absl::ToUnixMicros(name.used), name.hits,
-       int64_t{name.pinned}});
+       int64_t{name.pinned}}));
+  RETURN_IF_ERROR(database_->Query("DELETE FROM ahead WHERE name = ?1", {name.name}));
+  if (name.ahead_of.empty()) return absl::OkStatus();
+  return database_->Query(
+      "INSERT INTO ahead(name, caller, size) SELECT name, ?2, size + (SELECT coalesce(sum(size), "
+      "0) FROM plans WHERE plans.fingerprint = names.fingerprint) FROM names WHERE name = ?1",
+      {name.name, name.ahead_of});
 }
 
 absl::Status PlanFile::UpdateName(const Name& name) {
@@ -172,11 +201,15 @@ absl::StatusOr<bool> PlanFile::RemoveName(const std::string& name) {
       database_->Query("DELETE FROM names WHERE name = ?1 RETURNING fingerprint", {name},
                        [&](sqlite3_stmt* row) { fingerprint = Database::Bytes(row, 0); }));
   if (fingerprint.empty()) return false;
-  RETURN_IF_ERROR(database_->Query(
+  RETURN_IF_ERROR(RemoveUnnamed(fingerprint));
+  return true;
+}
+
+absl::Status PlanFile::RemoveUnnamed(const std::string& fingerprint) {
+  return database_->Query(
       "DELETE FROM plans WHERE fingerprint = ?1 AND fingerprint NOT IN (SELECT fingerprint "
       "FROM names)",
-      {fingerprint}));
-  return true;
+      {fingerprint});
 }
 
 absl::Status PlanFile::SetPinned(const std::string& name, bool pinned) {
@@ -234,6 +267,24 @@ absl::StatusOr<std::vector<Evicted>> PlanFile::RemoveAll(const std::vector<std::
   return evicted;
 }
 
+absl::StatusOr<bool> PlanFile::RemoveAhead(const Limits& limits, EvictionCause cause,
+                                           std::vector<Evicted>& evicted) {
+  std::string name, fingerprint;
+  RETURN_IF_ERROR(database_->Query(
+      "SELECT name, fingerprint FROM names WHERE name = (SELECT name FROM ahead WHERE caller = "
+      "(SELECT caller FROM ahead_callers WHERE names > ?1 OR size > ?2 LIMIT 1) "
+      "ORDER BY id LIMIT 1)",
+      {limits.max_entries / kPartsForAhead, limits.max_bytes / kPartsForAhead},
+      [&](sqlite3_stmt* row) {
+        name = Database::Bytes(row, 0);
+        fingerprint = Database::Bytes(row, 1);
+      }));
+  if (name.empty()) return false;
+  RETURN_IF_ERROR(RemoveNames("name = ?1", {name}, cause, evicted));
+  RETURN_IF_ERROR(RemoveUnnamed(fingerprint));
+  return true;
+}
+
 absl::StatusOr<bool> PlanFile::RemoveOldest(EvictionCause cause, std::vector<Evicted>& evicted) {
   std::string name, fingerprint;
   int64_t name_used = 0, plan_used = 0;
@@ -272,9 +323,11 @@ absl::StatusOr<std::vector<Evicted>> PlanFile::Trim(const Limits& limits, absl::
     ASSIGN_OR_RETURN(const Size held, size());
     const bool bytes = held.bytes > limits.max_bytes;
     if (!bytes && held.plans <= limits.max_entries && held.names <= limits.max_entries) break;
-    ASSIGN_OR_RETURN(
-        const bool removed,
-        RemoveOldest(bytes ? EvictionCause::kBytes : EvictionCause::kEntries, evicted));
+    const EvictionCause cause = bytes ? EvictionCause::kBytes : EvictionCause::kEntries;
+    ASSIGN_OR_RETURN(bool removed, RemoveAhead(limits, cause, evicted));
+    if (!removed) {
+      ASSIGN_OR_RETURN(removed, RemoveOldest(cause, evicted));
+    }
     if (!removed) break;  // everything left is pinned
   }
   return evicted;

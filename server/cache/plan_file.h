@@ -51,6 +51,9 @@ class PlanFile {
     int64_t hits = 0;
     bool pinned = false;
     int64_t bytes = 0;  // size of the plan's row; set when read
+    // The caller for whom the plan was made ahead, or "". Not in the file: whoever opens it next
+    // takes the plan for one that was asked for.
+    std::string ahead_of = "";
   };
   absl::Status WriteName(const Name& name);
   // Updates all but the spec of a name that exists; its plan counts as used then too.
@@ -72,7 +75,9 @@ class PlanFile {
     int64_t max_entries = 0;  // of names, and also of plans
     absl::Duration max_age;   // since the last use
   };
-  // Removes what is too old, then the least recently used; never what is pinned.
+  // Removes what is too old. Then, as far as the limits demand, names made ahead that nobody has
+  // asked for and that take more than a quarter of the limits for one caller; then the least
+  // recently used. Never what is pinned.
   absl::StatusOr<std::vector<Evicted>> Trim(const Limits& limits, absl::Time now);
 
   struct Size {
@@ -90,6 +95,11 @@ class PlanFile {
   // Deletes the names WHERE `condition`.
   absl::Status RemoveNames(const std::string& condition, std::initializer_list<SqlValue> values,
                            EvictionCause cause, std::vector<Evicted>& evicted);
+  // Removes the oldest name of a caller for whom too much was made ahead; false: there is none.
+  absl::StatusOr<bool> RemoveAhead(const Limits& limits, EvictionCause cause,
+                                   std::vector<Evicted>& evicted);
+  // Removes the plan if it has no name.
+  absl::Status RemoveUnnamed(const std::string& fingerprint);
   // Removes the plan or name that was not used for longest; false when everything left is pinned.
   absl::StatusOr<bool> RemoveOldest(EvictionCause cause, std::vector<Evicted>& evicted);
 

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "server/cache/plan_store_test.h"
 
 namespace remesh::server {
@@ -98,6 +99,41 @@ TEST_F(PlanStoreTest, NamesLeaveInTheOrderOfUseAndTheStoreTellsWhy) {
   EXPECT_TRUE(store->Has(PlanOf(3)->request.fingerprint));
   EXPECT_EQ(store->stats().held.names, 1);
   EXPECT_EQ(store->stats().evictions.flushed, 1);
+}
+
+// Regression: a caller who had many plans made ahead drove out what others had.
+TEST_F(PlanStoreTest, PlansMadeAheadForOneCallerDriveOutEachOtherAndNothingElse) {
+  options_.limits.max_entries = 8;
+  auto store = Open();
+  const auto store_for = [&](uint64_t seed, const std::string& caller) {
+    PlanFile::Name name =
+        NameOf("plans/" + std::to_string(seed), PlanOf(seed)->request.fingerprint);
+    name.pinned = false;
+    name.used = now_.load();
+    name.hits = 0;
+    name.ahead_of = caller;
+    store->Store(PlanOf(seed), name);
+    store->Flush();
+    now_ = now_.load() + absl::Seconds(1);
+    return name;
+  };
+  store_for(1, "");
+  store_for(2, "b");
+  PlanFile::Name wanted = store_for(3, "a");
+  wanted.hits = 1;
+  store->UpdateNames({wanted});
+  for (uint64_t seed = 4; seed <= 20; ++seed) store_for(seed, "a");
+  std::string left;
+  for (uint64_t seed = 1; seed <= 20; ++seed) {
+    const bool named = store->FindName("plans/" + std::to_string(seed)).has_value();
+    EXPECT_EQ(named, store->Has(PlanOf(seed)->request.fingerprint)) << seed;
+    if (named) absl::StrAppend(&left, " ", seed);
+  }
+  EXPECT_EQ(left, " 1 2 3 16 17 18 19 20");
+  // What the limits leave is anybody's who asks for it.
+  for (uint64_t seed = 21; seed <= 24; ++seed) store_for(seed, "");
+  EXPECT_TRUE(store->FindName("plans/2").has_value());
+  EXPECT_FALSE(store->FindName("plans/1").has_value());
 }
 
 TEST_F(PlanStoreTest, TheOldestGoButNoPinnedOnes) {
