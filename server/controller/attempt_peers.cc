@@ -43,6 +43,13 @@ std::set<std::string> HostsOf(const ExecutionSpec& spec) {
   return hosts;
 }
 
+std::vector<bool> ReceiversOf(const ExecutionSpec& spec) {
+  std::vector<bool> receivers;
+  for (const Participant& participant : spec.participants)
+    receivers.push_back(participant.receives());
+  return receivers;
+}
+
 std::set<DeviceKey> ClaimOf(const std::set<DeviceKey>& devices, const WorkerRegistry& workers) {
   std::set<DeviceKey> claim = devices;
   for (const auto& [host, local] : devices) {

@@ -19,6 +19,8 @@ std::vector<v1::PeerEntry> MakePeers(const ExecutionSpec& spec, const WorkerRegi
                                      const RandomBits& random, bool encrypts_data);
 
 std::set<std::string> HostsOf(const ExecutionSpec& spec);
+// By host, in the same order as MakePeers(): whether it has a part of the target.
+std::vector<bool> ReceiversOf(const ExecutionSpec& spec);
 
 // The devices that an execution must have to itself. NCCL groups wait for each other on the GPUs,
 // so two executions on different devices of the same hosts would wait for ever if each host began

@@ -39,6 +39,14 @@ std::vector<Communicators::Drop> Communicators::Erase(const std::string& name) {
   return drops;
 }
 
+bool Communicators::Serve(const std::vector<v1::PeerEntry>& peers,
+                          const std::vector<bool>& receivers) {
+  for (size_t i = 0; i < peers.size(); ++i) {
+    if (receivers[i] && HasNccl(peers[i])) return true;
+  }
+  return false;
+}
+
 Communicators::Named Communicators::Name(const std::string& execution,
                                          const std::vector<v1::PeerEntry>& peers, Timestamp now,
                                          const RandomBits& random) {

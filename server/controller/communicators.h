@@ -32,6 +32,9 @@ class Communicators {
   // Names communicators of the hosts that have NCCL, for an execution that starts now.
   Named Name(const std::string& execution, const std::vector<v1::PeerEntry>& peers, Timestamp now,
              const RandomBits& random);
+  // Whether such a host is among `receivers`, by index in `peers`. If none is, NCCL has nothing to
+  // carry, and communicators need no name.
+  static bool Serve(const std::vector<v1::PeerEntry>& peers, const std::vector<bool>& receivers);
   void OnCommitted(const std::string& execution, const std::string& host,
                    const v1::KeptCommunicators& kept, Timestamp now);
   std::vector<Drop> OnHostAway(const std::string& host);

@@ -69,6 +69,12 @@ TEST_F(CommunicatorsTest, AreNamedWhereSeveralExchangeByNccl) {
   EXPECT_FALSE(Name("5", WithNccl(Peers("abc"), "ac")).communicators.name().empty());
 }
 
+TEST_F(CommunicatorsTest, ServeNothingIfNoHostWithNcclReceives) {
+  const auto peers = WithNccl(Peers("abc"), "ab");
+  EXPECT_TRUE(Communicators::Serve(peers, {false, true, true}));
+  EXPECT_FALSE(Communicators::Serve(peers, {false, false, true}));
+}
+
 TEST_F(CommunicatorsTest, BelongToTheHostsWithNcclAlone) {
   const auto peers = WithNccl(Peers("abcd"), "bd");
   const std::string name = Name("1", peers).communicators.name();

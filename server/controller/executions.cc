@@ -388,7 +388,9 @@ void Executions::StartAdmitted(Moment now, Outbox& out) {
     } else {
       const std::vector<v1::PeerEntry> peers =
           MakePeers(execution.spec(), membership_.workers(), random_, options_.encrypts_data);
-      const Communicators::Named named = communicators_.Name(name, peers, now.steady, random_);
+      Communicators::Named named;
+      if (Communicators::Serve(peers, ReceiversOf(execution.spec())))
+        named = communicators_.Name(name, peers, now.steady, random_);
       SendDrops(named.drops, commands_, out);
       execution.Start(peers, named.communicators, actions);
     }

@@ -257,6 +257,34 @@ TEST_P(NcclReuse, NotAfterOneThatWasCutShort) {
   EXPECT_EQ(Move(Named("y", false)), kCount) << "and nothing of what was cut arrives there";
 }
 
+// No window needed them, so the attempt may end while NCCL still connects. Regression: host 0 kept
+// them, and their use later failed.
+TEST_P(NcclReuse, NotBeforeNcclHasConnected) {
+  Attempt& attempt = New();
+  for (int host = 0; host < kHosts; ++host) {
+    attempt.groups[host] = *hosts_[host]->OpenLasting(host, Table(), Named("x", false));
+    attempt.groups[host]->Expect({0});
+  }
+  hosts_[1]->Progress();  // it says hello; that it never joins keeps host 0 waiting for it
+  const auto soon = std::chrono::steady_clock::now() + milliseconds(100);
+  while (std::chrono::steady_clock::now() < soon) hosts_[0]->Progress();
+  EXPECT_FALSE(attempt.groups[0]->Rest());
+  End(attempt, /*well=*/true);
+  EXPECT_EQ(Move(Named("y", false)), kCount);
+}
+
+// In an attempt whose data goes by streams alone, nothing is named, and what is kept stays.
+TEST_P(NcclReuse, AfterAnAttemptWithoutWindowedPeersTheyAreStillThere) {
+  Move(Named("x", false));
+  Attempt& streams = New();
+  std::vector<Peer> table = Table();
+  for (Peer& peer : table) peer.windowed = false;
+  for (int host = 0; host < kHosts; ++host)
+    streams.groups[host] = *hosts_[host]->OpenLasting(host, table, {});
+  End(streams, /*well=*/true);
+  EXPECT_EQ(Move(Named("x", true)), 0);
+}
+
 TEST_P(NcclReuse, NotAmongOthers) {
   Move(Named("x", false));
   EXPECT_EQ(ReasonAtHost0("x", "another life"), "COMMUNICATORS_GONE");

@@ -345,6 +345,9 @@ void Agent::Do(const std::string&, Entry& entry, const Attempt::Say& action) {
   }
   ports_.say(action.message);
   if (!action.message.has_failed()) return;
+  // The loss of a peer says nothing of the devices, on which kernels may still run.
+  if (GetErrorInfo(service::StatusFromProto(action.message.failed().error())).reason == "PEER_LOST")
+    return;
   if (const absl::Status status = CheckDevices(data_->devices()); !status.ok())
     ports_.unusable(status);
 }

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "worker/agent/peer_links.h"
 
+#include <algorithm>
+
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "base/data_encryption.h"
@@ -44,7 +46,12 @@ LinkNames LinksOf(const DataThread& data) {
 }
 
 absl::StatusOr<std::vector<Peer>> PeersOf(const v1::Prepare& prepare, const LinkNames& links) {
-  const bool windowed = !AddressOf(prepare.peers(prepare.self()), links.windowed).empty();
+  const auto lists = [&](const v1::PeerEntry& peer) {
+    return !AddressOf(peer, links.windowed).empty();
+  };
+  const bool windowed =
+      lists(prepare.peers(prepare.self())) &&
+      (!prepare.communicators().name().empty() || std::ranges::all_of(prepare.peers(), lists));
   std::vector<Peer> peers;
   for (const v1::PeerEntry& entry : prepare.peers()) {
     Peer& peer = peers.emplace_back();

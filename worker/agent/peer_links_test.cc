@@ -19,6 +19,7 @@ const Addresses kOfGpus = {{"nccl", "g"}, {"tcp", "g"}}, kOfHostMemory = {{"tcp"
 v1::Prepare PrepareOf(const std::vector<Addresses>& hosts, int self) {
   v1::Prepare prepare;
   prepare.set_self(self);
+  prepare.mutable_communicators()->set_name("c");
   for (const Addresses& addresses : hosts) {
     v1::PeerEntry& peer = *prepare.add_peers();
     peer.set_host("host-" + std::to_string(prepare.peers_size() - 1));
@@ -61,6 +62,16 @@ TEST(PeerLinksTest, AHostWithoutALinkInCommonIsNamed) {
   const auto peers = PeersOf(PrepareOf({kOfHostMemory, encrypted}, 0), {"", "tcp", ""});
   EXPECT_EQ(GetErrorInfo(peers.status()).reason, "NO_COMMON_TRANSPORT");
   EXPECT_EQ(GetErrorInfo(peers.status()).metadata.at("host"), "host-1");
+}
+
+// An older server names none beside hosts without GPUs, and none are named where GPUs exchange
+// nothing: then nothing is to be connected, and what is kept stays.
+TEST(PeerLinksTest, WithoutNamedCommunicatorsGpusAreReachedByStreamBesideOthers) {
+  v1::Prepare prepare = PrepareOf({kOfGpus, kOfGpus, kOfHostMemory}, 0);
+  prepare.clear_communicators();
+  for (const Peer& peer : *PeersOf(prepare, kGpus)) EXPECT_FALSE(peer.windowed);
+  prepare.mutable_peers()->RemoveLast();
+  for (const Peer& peer : *PeersOf(prepare, kGpus)) EXPECT_TRUE(peer.windowed);
 }
 
 // A worker of a version that lists NCCL alone still exchanges with one that lists both.

@@ -39,7 +39,10 @@ class PeakTest : public MoverTest {
         EXPECT_LE(taken, peak) << "device " << d << " of host " << h;
         if (peak > 0) most = std::max(most, static_cast<double>(taken) / static_cast<double>(peak));
       }
-      if (OnGpus(h)) continue;
+      if (OnGpus(h)) {
+        EXPECT_LE(hosts_[h]->slots_bytes(), StreamLimits().staging_bytes);
+        continue;
+      }
       const int64_t taken = hosts_[h]->host_bytes();
       EXPECT_LE(taken, peak_of_host) << "host " << h;
       most = std::max(most, static_cast<double>(taken) / static_cast<double>(peak_of_host));

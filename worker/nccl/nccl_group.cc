@@ -39,9 +39,9 @@ std::chrono::milliseconds ConnectTimeout(const NcclSetup& setup) {
 }
 
 std::unique_ptr<NcclLink> NewLink(const NcclSetup& setup, bool makes_id) {
-  auto runner = std::make_unique<NcclRunner>(
-      setup.api, setup.streams, setup.options.limits, static_cast<int>(setup.ranks.size()),
-      LocalsOf(setup), NcclTimeouts{ConnectTimeout(setup), setup.options.window_timeout});
+  auto runner = std::make_unique<NcclRunner>(setup.api, setup.streams, setup.options.limits,
+                                             static_cast<int>(setup.ranks.size()), LocalsOf(setup),
+                                             ConnectTimeout(setup));
   return std::make_unique<NcclLink>(setup.api, std::move(runner), makes_id,
                                     setup.options.abort_timeout / 2, setup.notify);
 }
@@ -150,7 +150,10 @@ void NcclGroup::CheckBootstrap() {
 
 void NcclGroup::StartWindows() {
   if (phase_ != Phase::kConnected || !link_->status().ok()) return;
-  while (std::optional<NcclWindow> next = windows_.TakeNext()) link_->Post(*std::move(next));
+  while (std::optional<NcclWindow> next = windows_.TakeNext()) {
+    next->timeout = setup_.options.window_timeout;
+    link_->Post(*std::move(next));
+  }
 }
 
 void NcclGroup::CollectEnded() {
@@ -182,7 +185,7 @@ bool NcclGroup::finished() const {
 // would not have ended. NCCL keeps no address beyond an operation, and it pairs a later send only
 // with a later receive, as all earlier ones are paired.
 bool NcclGroup::Rest() {
-  const bool clean = !aborted_ && finished() && link_->status().ok();
+  const bool clean = !aborted_ && finished() && link_->connected() && link_->status().ok();
   if (!clean) Abort();
   if (clean) phase_ = Phase::kResting;
   return clean;

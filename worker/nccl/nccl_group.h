@@ -22,8 +22,10 @@ struct NcclOptions {
   // thousands.
   std::chrono::milliseconds connect_timeout{120000};
   std::chrono::milliseconds connect_timeout_per_rank{50};
-  // The time for a window, from the end of the one before: NCCL itself waits for ever.
+  // The time for a window, from the end of the one before: NCCL itself waits for ever. A host whose
+  // peers have no windows may be much later than the others, as its streams may be slow.
   std::chrono::milliseconds window_timeout{60000};
+  std::chrono::milliseconds window_timeout_beside_streams{3600000};
   // The time for an abort; see NcclSetup::on_stuck.
   std::chrono::milliseconds abort_timeout{30000};
   // How long communicators are kept idle for the next attempt; 0: not at all.
@@ -80,8 +82,8 @@ class NcclGroup : public PeerGroup {
   void Send(int peer, const MessageTag& tag, std::span<const std::byte> data, Done done) override;
   void Receive(int peer, const MessageTag& tag, std::span<std::byte> buffer, Done done) override;
   void Expect(std::vector<int32_t> operations) override;
-  // The bootstrap may end now. Returns false if there is nothing to keep; everything is aborted
-  // then.
+  // The bootstrap may end now. Returns false if there is nothing to keep, or NCCL has not connected
+  // yet because no window needed it; everything is aborted then.
   bool Rest() override;
   // Gives out what Rest() left, in the state right after connecting, and leaves the group quiesced.
   // Null if nothing is left.

@@ -45,6 +45,11 @@ void NcclLink::Connect(std::vector<nccl::UniqueId> ids) {
   shared_.ids = std::move(ids);
 }
 
+bool NcclLink::connected() const {
+  absl::MutexLock lock(&mutex_);
+  return shared_.connected;
+}
+
 void NcclLink::Post(NcclWindow window) {
   absl::MutexLock lock(&mutex_);
   shared_.posted.push_back(std::move(window));
@@ -135,6 +140,7 @@ absl::StatusOr<std::optional<NcclWindow>> NcclLink::AwaitNext() {
   auto stopped = [](Shared* shared) { return !shared->status.ok(); };
   auto news = [](Shared* shared) { return !shared->status.ok() || !shared->posted.empty(); };
   absl::MutexLock lock(&mutex_);
+  shared_.connected = shared_.connected || !runner_->starting();
   if (runner_->idle()) {
     mutex_.Await(absl::Condition(+news, &shared_));
   } else if (runner_->starting() || shared_.posted.empty()) {

@@ -33,6 +33,8 @@ class NcclLink {
   // The id of this host, once it is made.
   std::optional<nccl::UniqueId> made_id() const;
   void Connect(std::vector<nccl::UniqueId> ids);
+  // Whether the communicators are there: NCCL connects after Connect() has returned.
+  bool connected() const;
   // Windows start in the order of these calls.
   void Post(NcclWindow window);
 
@@ -56,6 +58,7 @@ class NcclLink {
     std::optional<TimePoint> stopped_at;
     std::optional<nccl::UniqueId> made_id;
     std::vector<nccl::UniqueId> ids;
+    bool connected = false;
     std::deque<NcclWindow> posted;
     std::vector<NcclWindow> done;
     bool left = false;  // the worker has called NCCL for the last time

@@ -25,9 +25,9 @@ std::set<int> DevicesOf(const NcclWindow& window, const std::vector<NcclLocal>& 
 }  // namespace
 
 NcclRunner::NcclRunner(const NcclApi* api, GpuStreams* streams, const NcclLimits& limits, int ranks,
-                       std::vector<NcclLocal> locals, const NcclTimeouts& timeouts)
+                       std::vector<NcclLocal> locals, std::chrono::milliseconds connect)
     : streams_(streams),
-      timeouts_(timeouts),
+      connect_(connect),
       comms_(api, streams, limits, ranks, std::move(locals)) {}
 
 void NcclRunner::Expect(std::chrono::milliseconds within) {
@@ -36,7 +36,7 @@ void NcclRunner::Expect(std::chrono::milliseconds within) {
 
 absl::Status NcclRunner::Init(std::span<const nccl::UniqueId> ids) {
   starting_ = true;
-  Expect(timeouts_.connect);
+  Expect(connect_);
   return comms_.Init(ids);
 }
 
@@ -44,7 +44,7 @@ absl::Status NcclRunner::Start(NcclWindow window) {
   REMESH_CHECK(!starting_);
   starting_ = used_ = true;
   window_ = std::move(window);
-  Expect(timeouts_.window + (window_->first ? timeouts_.connect : std::chrono::milliseconds(0)));
+  Expect(window_->timeout + (window_->first ? connect_ : std::chrono::milliseconds(0)));
   return comms_.Post(window_->entries);
 }
 
@@ -58,7 +58,7 @@ absl::Status NcclRunner::FinishStart() {
     ASSIGN_OR_RETURN(const GpuStreams::Event event, streams_->Record(device));
     launched.events.emplace_back(device, event);
   }
-  Expect(timeouts_.window);
+  Expect(launched.window.timeout);
   return absl::OkStatus();
 }
 
@@ -84,7 +84,7 @@ absl::StatusOr<std::vector<NcclWindow>> NcclRunner::Step() {
     if (!first_is_done) break;
     done.push_back(std::move(launched_.front().window));
     launched_.pop_front();
-    Expect(timeouts_.window);
+    Expect(done.back().timeout);
   }
   RETURN_IF_ERROR(CheckOverdue());
   return done;
@@ -102,8 +102,8 @@ absl::Status NcclRunner::CheckOverdue() const {
   const std::string phase = launched_.empty() ? "start" : "exchange";
   return MakeError(absl::StatusCode::kUnavailable,
                    absl::StrCat("window ", window, " did not ", launched_.empty() ? "start" : "end",
-                                " in time: a peer stands "
-                                "still, or has another idea of the window"),
+                                " in time: a peer stands still, waits for a host that it reaches "
+                                "by another link, or has another idea of the window"),
                    {"NCCL_TIMEOUT", {{"phase", phase}, {"window", window}}});
 }
 

@@ -16,20 +16,15 @@
 
 namespace remesh::worker {
 
-struct NcclTimeouts {
-  // For all ranks to connect. An attempt's first window has as much more, as NCCL connects pairs
-  // when they first exchange.
-  std::chrono::milliseconds connect{0};
-  std::chrono::milliseconds window{0};  // the longest time without any window starting or ending
-};
-
 // Puts windows on the streams, one after the other, and finds out when they are done. A window
 // starts once the one before is on the streams, not once it is done. One thread calls everything
 // but Abort(), the only call that blocks.
 class NcclRunner {
  public:
+  // connect: the time for all ranks to connect. An attempt's first window has as much more, as NCCL
+  // connects pairs when they first exchange.
   NcclRunner(const NcclApi* api, GpuStreams* streams, const NcclLimits& limits, int ranks,
-             std::vector<NcclLocal> locals, const NcclTimeouts& timeouts);
+             std::vector<NcclLocal> locals, std::chrono::milliseconds connect);
 
   // Starts to initialise the communicators. Must be the first call.
   absl::Status Init(std::span<const nccl::UniqueId> ids);
@@ -63,7 +58,7 @@ class NcclRunner {
   absl::Status CheckOverdue() const;
 
   GpuStreams* const streams_;
-  const NcclTimeouts timeouts_;
+  const std::chrono::milliseconds connect_;
   NcclComms comms_;
   bool starting_ = false;
   std::atomic<bool> used_ = false;    // a window was started

@@ -144,7 +144,10 @@ NcclSetup NcclTransport::SetupOf(int self, const std::vector<Peer>& peers) {
                   .options = options_,
                   .notify = [this] { base_->Wake(); },
                   .on_stuck = on_stuck_};
-  for (const Peer& peer : peers) setup.hosts.push_back(peer.address);
+  for (const Peer& peer : peers) {
+    setup.hosts.push_back(peer.address);
+    if (!peer.windowed) setup.options.window_timeout = options_.window_timeout_beside_streams;
+  }
   return setup;
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <optional>
 #include <vector>
@@ -13,7 +14,8 @@ namespace remesh::worker {
 // The operations of one window, and their callbacks.
 struct NcclWindow {
   int32_t window = 0;
-  bool first = false;  // of the attempt
+  bool first = false;                    // of the attempt
+  std::chrono::milliseconds timeout{0};  // from the end of the one before, and again to its own
   std::vector<NcclEntry> entries;
   std::vector<PeerGroup::Done> done;  // of entries
 };

@@ -138,8 +138,8 @@ class Transport {
   // cannot be reached is no error here (never UNAVAILABLE): operations with it fail.
   virtual absl::StatusOr<std::unique_ptr<PeerGroup>> Open(int self, std::vector<Peer> peers) = 0;
 
-  // The same, with lasting connections if the transport has them. All other kept connections end.
-  // Errors also: FAILED_PRECONDITION (COMMUNICATORS_GONE) if the connections to be reused are not
+  // The same, with lasting connections if the transport has them and several peers are windowed. All
+  // other kept connections end then; otherwise all stay. Errors also: FAILED_PRECONDITION (COMMUNICATORS_GONE) if the connections to be reused are not
   // here.
   virtual absl::StatusOr<std::unique_ptr<PeerGroup>> OpenLasting(int self, std::vector<Peer> peers,
                                                                  const Lasting& lasting) {

@@ -227,7 +227,10 @@ void ModelWorker::TakeCommunicators(const v1::Prepare& prepare) {
     return std::ranges::any_of(peer.data_addresses(),
                                [](const auto& address) { return address.transport() == "nccl"; });
   });
-  if ((with_nccl > 1) != !named.name().empty()) {
+  // Where some hosts have none, they are named only if NCCL has something to carry.
+  const bool may_be_unnamed = with_nccl < 2 || with_nccl < prepare.peers_size();
+  const bool may_be_named = with_nccl > 1;
+  if (!(named.name().empty() ? may_be_unnamed : may_be_named)) {
     callbacks_.violation(host_ + ": of " + std::to_string(with_nccl) +
                          " hosts with NCCL, communicators named \"" + named.name() + "\"");
   }

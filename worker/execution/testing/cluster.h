@@ -131,6 +131,7 @@ class TestHost {
     for (const int64_t bytes : LayOutTransit(*list).bytes)
       list->transit.push_back(Allocate(static_cast<int>(list->transit.size()), bytes));
     const int64_t bytes = SlicePlaces::HostBytesFor(*list, options_.limits, transport_->gathers());
+    slots_bytes_ = bytes;
     host_bytes_ += bytes;
     list->slots = Memory(bytes);
     for (size_t local = 0; bytes > 0 && local < list->transit.size(); ++local) {
@@ -191,6 +192,8 @@ class TestHost {
     return dynamic_cast<const SimDevice&>(*devices_[local]).most_bytes();
   }
   int64_t host_bytes() const { return host_bytes_; }
+  // Bytes of the host's memory for slices on their way.
+  int64_t slots_bytes() const { return slots_bytes_; }
   // Bytes of this host's staging memory.
   int64_t staging_bytes() const { return staging_bytes_; }
 
@@ -304,6 +307,7 @@ class TestHost {
   const int index_;
   const std::vector<bool> gpus_;
   int64_t host_bytes_ = 0;
+  int64_t slots_bytes_ = 0;
   int64_t staging_bytes_ = 0;
   std::vector<std::shared_ptr<std::byte>> staging_;  // by local device
   std::vector<std::shared_ptr<std::byte>> memory_;   // of shards
