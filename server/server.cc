@@ -34,7 +34,7 @@ constexpr auto kHandshakeMax = std::chrono::seconds(5);
 service::NoiseLimits NoiseLimitsFor(int message_bytes_max) {
   service::NoiseLimits limits;
   limits.of_address = static_cast<uint64_t>(message_bytes_max) + limits.least;
-  limits.of_all = 4 * limits.of_address;
+  limits.of_all = 16 * limits.of_address;
   return limits;
 }
 

@@ -32,6 +32,7 @@ constexpr int kFloodMillis = 5;  // between connections that end for a flood
 // again. Noise takes seconds to be found out, so it must not go on at once.
 constexpr auto kBarredFor = std::chrono::seconds(5);
 constexpr auto kBarredForNoise = std::chrono::seconds(60);
+constexpr auto kNoiseIsRemembered = std::chrono::minutes(10);
 constexpr int kListenMillis = 1000;
 constexpr char kTooManyCalls[] = "it begins calls faster than they can end";
 
@@ -168,7 +169,7 @@ Fd AcceptLoop::MakeRoom(Fd connection) {
     lower = Lowered(connection);
   } else if (const auto newest = table_.TakeNewestOfBusiest(address)) {
     // The handler's owner must close it; the shutdown tells that owner.
-    shutdown(*newest, SHUT_RDWR);
+    shutdown(newest->fd, SHUT_RDWR);
     lower = AwaitRoom(connection);
   }
   if (lower) return lower;
@@ -212,37 +213,47 @@ bool AcceptLoop::CloseLongestSilent(const std::string* address) {
 
 void AcceptLoop::EndExcessive() {
   for (const std::string& peer : options_.unfinished->TakeExcessive()) {
-    if (const std::optional<int> connection = table_.Take(peer))
-      End(*connection, kTooManyCalls, kBarredFor);
+    if (const auto connection = table_.Take(peer)) End(*connection, kTooManyCalls, kBarredFor);
   }
   // The connections of these calls are not known yet, but the calls come from the one that was read
   // most.
   const UnfinishedCalls::Flood flood = options_.unfinished->TakeFlood();
   if (flood == UnfinishedCalls::Flood::kNone) return;
   if (flood == UnfinishedCalls::Flood::kGoesOn) {
-    if (const std::optional<int> connection = table_.TakeMostRead())
-      End(*connection, kTooManyCalls, kBarredFor);
+    if (const auto connection = table_.TakeMostRead()) End(*connection, kTooManyCalls, kBarredFor);
   }
   table_.MarkRead();
 }
 
 void AcceptLoop::EndNoisy() {
   const auto now = std::chrono::steady_clock::now();
-  for (const int connection : table_.TakeNoisy(*options_.messages, now, options_.noise))
-    End(connection, "it sends too much that belongs to no call", kBarredForNoise);
+  for (const auto& connection : table_.TakeNoisy(*options_.messages, now, options_.noise)) {
+    Bar& bar = bars_[connection.address];
+    const bool again = bar.noisy_at != Bar().noisy_at && bar.noisy_at != now &&
+                       now < bar.noisy_at + kNoiseIsRemembered;
+    bar.noisy_at = now;
+    End(connection, "it sends too much that belongs to no call",
+        again ? kBarredForNoise : std::chrono::seconds(0));
+  }
 }
 
-void AcceptLoop::End(int connection, const char* why, std::chrono::nanoseconds barred_for) {
-  LogWarning(absl::StrCat("connection ended: ", why), {{"peer", PeerOf(connection)}});
-  auto& until = barred_[AddressOf(connection)];
-  until = std::max(until, std::chrono::steady_clock::now() + barred_for);
-  shutdown(connection, SHUT_RDWR);  // its owner learns of this and closes it
+void AcceptLoop::End(const ConnectionTable::Connection& connection, const char* why,
+                     std::chrono::nanoseconds barred_for) {
+  LogWarning(absl::StrCat("connection ended: ", why), {{"peer", connection.peer}});
+  Bar& bar = bars_[connection.address];
+  bar.until = std::max(bar.until, std::chrono::steady_clock::now() + barred_for);
+  shutdown(connection.fd, SHUT_RDWR);  // its owner learns of this and closes it
 }
 
 bool AcceptLoop::IsBarred(const std::string& address) {
   const auto now = std::chrono::steady_clock::now();
-  absl::erase_if(barred_, [&](const auto& entry) { return entry.second <= now; });
-  return barred_.contains(address);
+  absl::erase_if(bars_, [&](const auto& entry) {
+    return entry.second.until <= now && entry.second.noisy_at + kNoiseIsRemembered <= now;
+  });
+  const auto bar = bars_.find(address);
+  if (bar == bars_.end() || bar->second.until <= now) return false;
+  LogWarning("connection refused: its address is barred for a while", {{"address", address}});
+  return true;
 }
 
 void AcceptLoop::CloseOverdue() {

@@ -27,8 +27,9 @@ namespace remesh::service {
 // for too long. When descriptors run short, or an address has too many connections, the
 // longest-silent one makes room for the newest. When descriptors run short and none is silent, the
 // address with most connections loses its newest to an address that has fewer; otherwise the new
-// connection is closed. Connections with too many unfinished calls, or that send too much that
-// belongs to no call, are ended, and their address gets no other for a while.
+// connection is closed. Connections with too many unfinished calls are ended, and their address gets
+// no other for a while. So are connections that send too much that belongs to no call, but the first
+// time their address is not barred: it may have been a message that was too large or cancelled.
 class AcceptLoop {
  public:
   struct Options {
@@ -61,6 +62,9 @@ class AcceptLoop {
   AcceptLoop& operator=(const AcceptLoop&) = delete;
 
  private:
+  struct Bar {
+    std::chrono::steady_clock::time_point until, noisy_at;
+  };
   struct Silent {
     Fd connection;
     std::chrono::steady_clock::time_point deadline;
@@ -91,7 +95,8 @@ class AcceptLoop {
   void EndExcessive();
   void EndNoisy();
   // `why` completes "connection ended: ".
-  void End(int connection, const char* why, std::chrono::nanoseconds barred_for);
+  void End(const ConnectionTable::Connection& connection, const char* why,
+           std::chrono::nanoseconds barred_for);
   bool IsBarred(const std::string& address);
   void CloseOverdue();
   int MillisToWait() const;
@@ -107,7 +112,7 @@ class AcceptLoop {
   ConnectionTable table_;
   SilentList silent_;  // oldest first
   absl::flat_hash_map<int, SilentList::iterator> by_fd_;
-  absl::flat_hash_map<std::string, std::chrono::steady_clock::time_point> barred_;  // until when
+  absl::flat_hash_map<std::string, Bar> bars_;  // by address
   bool stopping_ = false;
 
   std::thread thread_;  // last: it uses all of the above

@@ -11,6 +11,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 
@@ -19,6 +20,8 @@ namespace {
 
 constexpr uint64_t kManyBytes = 4096;
 constexpr auto kListenEvery = std::chrono::seconds(1);
+constexpr uint64_t kQuietParts = 16;     // a connection with such a part of the least is quiet
+constexpr uint64_t kConnections = 1024;  // that share what is forgiven to an address
 
 std::string Text(int family, const void* bytes) {
   char text[INET6_ADDRSTRLEN] = "";
@@ -43,7 +46,7 @@ std::optional<uint64_t> ReadOf(int connection) {
   socklen_t length = sizeof(info);
   const uint64_t unread = UnreadOf(connection);  // first: it cannot exceed the bytes received
   if (getsockopt(connection, IPPROTO_TCP, TCP_INFO, &info, &length) != 0) return std::nullopt;
-  return info.tcpi_bytes_received - unread;
+  return info.tcpi_bytes_received - std::min<uint64_t>(unread, info.tcpi_bytes_received);
 }
 
 std::string UserOf(int connection) {
@@ -95,7 +98,9 @@ std::string PeerOf(int connection) {
   const int port = ntohs(ip6.sin6_port);
   if (IN6_IS_ADDR_V4MAPPED(&ip6.sin6_addr))
     return absl::StrCat("ipv4:", Text(AF_INET, &ip6.sin6_addr.s6_addr[12]), ":", port);
-  return absl::StrCat("ipv6:%5B", Text(AF_INET6, &ip6.sin6_addr), "%5D:", port);
+  const std::string scope =
+      ip6.sin6_scope_id == 0 ? "" : absl::StrCat("%25", ip6.sin6_scope_id);  // link-local
+  return absl::StrCat("ipv6:%5B", Text(AF_INET6, &ip6.sin6_addr), scope, "%5D:", port);
 }
 
 ino_t SocketOf(int fd) {
@@ -127,14 +132,14 @@ int ConnectionTable::Count(const std::string& address) {
   return left == by_address_.end() ? 0 : static_cast<int>(left->second.size());
 }
 
-std::optional<int> ConnectionTable::Take(const std::string& peer) {
+std::optional<ConnectionTable::Connection> ConnectionTable::Take(const std::string& peer) {
   for (const auto& [fd, entry] : entries_) {
     if (entry.peer == peer && SocketOf(fd) == entry.socket) return Taken(fd);
   }
   return std::nullopt;
 }
 
-std::optional<int> ConnectionTable::TakeMostRead() {
+std::optional<ConnectionTable::Connection> ConnectionTable::TakeMostRead() {
   std::optional<int> found;
   uint64_t most = kManyBytes;
   for (const auto& [fd, entry] : entries_) {
@@ -144,7 +149,8 @@ std::optional<int> ConnectionTable::TakeMostRead() {
     most = read - entry.read;
     found = fd;
   }
-  return found ? Taken(*found) : found;
+  if (!found) return std::nullopt;
+  return Taken(*found);
 }
 
 void ConnectionTable::MarkRead() {
@@ -153,58 +159,72 @@ void ConnectionTable::MarkRead() {
   }
 }
 
-std::vector<int> ConnectionTable::TakeNoisy(MessageBytes& messages,
-                                            std::chrono::steady_clock::time_point now,
-                                            const NoiseLimits& limits) {
+std::vector<ConnectionTable::Connection> ConnectionTable::TakeNoisy(
+    MessageBytes& messages, std::chrono::steady_clock::time_point now, const NoiseLimits& limits) {
   if (now - listened_ < kListenEvery) return {};
   listened_ = now;
   Listen(messages.Take(), limits.forgiven);
-  std::vector<int> taken;
+  std::vector<Connection> taken;
   uint64_t all = 0;
-  const auto noise = Noise();
-  for (const auto& [address, bytes] : noise) {
-    all += bytes;
-    if (bytes <= limits.of_address) continue;
-    for (const int fd : TakeLoudest(address, bytes)) taken.push_back(fd);
+  std::pair<uint64_t, std::string> loudest;
+  for (auto& [address, noise] : noise_) {
+    all += noise;
+    loudest = std::max(loudest, {noise, address});
+    while (noise > limits.of_address) {
+      auto connection = TakeLoudest(address, limits.least / kQuietParts);
+      if (!connection) break;  // the rest was sent by connections that are closed
+      taken.push_back(*std::move(connection));
+    }
+    noise = std::min(noise, limits.of_address);
   }
-  if (!taken.empty() || all <= limits.of_all) return taken;
-  const auto loudest =
-      std::ranges::max_element(noise, {}, [](const auto& entry) { return entry.second; });
-  if (loudest->second < limits.least) return taken;
-  return TakeLoudest(loudest->first, loudest->second);
+  if (!taken.empty() || all <= limits.of_all || loudest.first < limits.least) return taken;
+  if (auto connection = TakeLoudest(loudest.second, limits.least / kQuietParts))
+    taken.push_back(*std::move(connection));
+  return taken;
 }
 
+// Adds up what was read, less the messages among it. A message counts for its address even if its
+// connection was closed meanwhile.
 void ConnectionTable::Listen(const MessageBytes::ByPeer& messages, uint64_t forgiven) {
+  std::vector<int> closed;
+  absl::flat_hash_map<std::string, uint64_t> explained;  // by address
   for (auto& [fd, entry] : entries_) {
-    const auto read = SocketOf(fd) == entry.socket ? ReadOf(fd) : std::nullopt;
-    if (!read) continue;
     const auto found = messages.find(entry.peer);
-    const uint64_t explained = forgiven + (found == messages.end() ? 0 : found->second);
-    entry.noise += *read - entry.heard;
-    entry.noise -= std::min(entry.noise, explained);
-    entry.heard = *read;
+    const uint64_t bytes = found == messages.end() ? 0 : found->second;
+    explained[entry.address] += bytes;
+    const bool open = SocketOf(fd) == entry.socket;
+    if (!open) closed.push_back(fd);
+    const uint64_t read = open ? ReadOf(fd).value_or(0) : 0;
+    if (read > entry.heard) {
+      entry.noise += read - entry.heard;
+      noise_[entry.address] += read - entry.heard;
+      entry.heard = read;
+    }
+    entry.noise -= std::min(entry.noise, bytes + forgiven / kConnections);
   }
+  for (const int fd : closed) Remove(fd);
+  for (auto& [address, noise] : noise_) noise -= std::min(noise, explained[address] + forgiven);
+  absl::erase_if(noise_, [](const auto& entry) { return entry.second == 0; });
 }
 
-absl::flat_hash_map<std::string, uint64_t> ConnectionTable::Noise() const {
-  absl::flat_hash_map<std::string, uint64_t> noise;
-  for (const auto& [fd, entry] : entries_) noise[entry.address] += entry.noise;
-  return noise;
+// Takes what the connection has sent off its address's noise. None is taken that has sent less than
+// `least`: it is a bystander.
+std::optional<ConnectionTable::Connection> ConnectionTable::TakeLoudest(const std::string& address,
+                                                                        uint64_t least) {
+  const auto open = by_address_.find(address);
+  if (open == by_address_.end()) return std::nullopt;
+  const auto loudest = std::ranges::max_element(open->second, {}, [&](const auto& connection) {
+    return entries_.at(connection.second).noise;
+  });
+  const int fd = loudest->second;
+  const uint64_t sent = entries_.at(fd).noise;
+  if (sent == 0 || sent < least) return std::nullopt;
+  noise_[address] -= std::min(noise_[address], sent);
+  return Taken(fd);
 }
 
-// Those with more than half of the average, as others may be quiet.
-std::vector<int> ConnectionTable::TakeLoudest(const std::string& address, uint64_t noise) {
-  const Descriptors connections = by_address_[address];
-  std::vector<int> loud;
-  for (const auto& [order, fd] : connections) {
-    if (entries_[fd].noise <= noise / (2 * connections.size())) continue;
-    if (SocketOf(fd) == entries_[fd].socket) loud.push_back(fd);
-    Remove(fd);  // those that were closed, too: their noise is over
-  }
-  return loud;
-}
-
-std::optional<int> ConnectionTable::TakeNewestOfBusiest(const std::string& newcomer) {
+std::optional<ConnectionTable::Connection> ConnectionTable::TakeNewestOfBusiest(
+    const std::string& newcomer) {
   while (!by_address_.empty()) {
     const auto busiest = std::max_element(
         by_address_.begin(), by_address_.end(),
@@ -219,9 +239,11 @@ std::optional<int> ConnectionTable::TakeNewestOfBusiest(const std::string& newco
   return std::nullopt;
 }
 
-int ConnectionTable::Taken(int fd) {
+ConnectionTable::Connection ConnectionTable::Taken(int fd) {
+  const Entry& entry = entries_.at(fd);
+  Connection taken{.fd = fd, .address = entry.address, .peer = entry.peer};
   Remove(fd);
-  return fd;
+  return taken;
 }
 
 void ConnectionTable::Remove(int fd) {

@@ -43,9 +43,9 @@ ino_t SocketOf(int fd);
 // message on its way counts until it has arrived.
 struct NoiseLimits {
   uint64_t of_address = uint64_t{80} << 20;  // room for a message of the largest size
-  uint64_t of_all = uint64_t{320} << 20;
-  uint64_t least = uint64_t{16} << 20;    // an address with less is never the one to end
-  uint64_t forgiven = uint64_t{1} << 20;  // a second, of each connection: keepalive and the like
+  uint64_t of_all = uint64_t{1280} << 20;
+  uint64_t least = uint64_t{16} << 20;    // an address with less is never the one to lose any
+  uint64_t forgiven = uint64_t{4} << 20;  // a second, of each address: keepalive, cancelled calls
 };
 
 // The open accepted connections, by address. Closing a connection needs no notice: when an address
@@ -53,6 +53,13 @@ struct NoiseLimits {
 // thread-safe.
 class ConnectionTable {
  public:
+  // A connection that was taken out of the table, for the caller to end.
+  struct Connection {
+    int fd = -1;
+    std::string address;
+    std::string peer;
+  };
+
   explicit ConnectionTable(int per_address_max) : per_address_max_(per_address_max) {}
 
   // Adds the connection, unless its address has as many open connections as it may have.
@@ -60,24 +67,25 @@ class ConnectionTable {
   bool empty() const { return entries_.empty(); }
   // The number of open connections of an address.
   int Count(const std::string& address);
-  // Each Take function removes a connection from the table and returns it for the caller to end;
-  // nullopt: there is none.
+  // Each Take function removes a connection from the table; nullopt: there is none.
   // Takes the connection of this peer (see PeerOf).
-  std::optional<int> Take(const std::string& peer);
+  std::optional<Connection> Take(const std::string& peer);
   // Takes the connection from which most has been read since MarkRead(), if that is much. Not the
   // one with most unread bytes: such a connection waits because another keeps the reader busy. (Of
   // a Unix socket only the unread bytes are known.)
-  std::optional<int> TakeMostRead();
+  std::optional<Connection> TakeMostRead();
   void MarkRead();
-  // Looks once a second at most, and meanwhile takes nothing. Takes the loudest connections of every
-  // address above its limit; if there are none and all together are above theirs, those of the
-  // loudest address, unless it has less than the least. Not of Unix sockets. `messages` counts what
-  // all connections send.
-  std::vector<int> TakeNoisy(MessageBytes& messages, std::chrono::steady_clock::time_point now,
-                             const NoiseLimits& limits = {});
+  // Looks once a second at most, and meanwhile takes nothing. Of every address above its limit takes
+  // the loudest connections, until the rest is within the limit. If there is no such address, and
+  // all together are above their limit, takes the loudest connection of the loudest address, unless
+  // that has less than the least. What an address has sent counts on when its connections are
+  // closed. Not of Unix sockets. `messages` counts what all connections send.
+  std::vector<Connection> TakeNoisy(MessageBytes& messages,
+                                    std::chrono::steady_clock::time_point now,
+                                    const NoiseLimits& limits = {});
   // Takes the newest connection of the address with most connections; also nullopt if that address
   // would not keep more connections than `newcomer` then has.
-  std::optional<int> TakeNewestOfBusiest(const std::string& newcomer);
+  std::optional<Connection> TakeNewestOfBusiest(const std::string& newcomer);
 
  private:
   struct Entry {
@@ -91,17 +99,16 @@ class ConnectionTable {
   };
   using Descriptors = std::map<uint64_t, int>;  // oldest first
   void Listen(const MessageBytes::ByPeer& messages, uint64_t forgiven);
-  // The sums of all connections, by address.
-  absl::flat_hash_map<std::string, uint64_t> Noise() const;
-  std::vector<int> TakeLoudest(const std::string& address, uint64_t noise);
+  std::optional<Connection> TakeLoudest(const std::string& address, uint64_t least);
   void Remove(int fd);
-  int Taken(int fd);
+  Connection Taken(int fd);
 
   const int per_address_max_;
   absl::flat_hash_map<int, Entry> entries_;
   absl::flat_hash_map<std::string, Descriptors> by_address_;
   uint64_t next_order_ = 1;
   std::chrono::steady_clock::time_point listened_{};
+  absl::flat_hash_map<std::string, uint64_t> noise_;  // by address, where there is any
 };
 
 }  // namespace remesh::service

@@ -12,6 +12,12 @@ namespace {
 
 using grpc::experimental::InterceptionHookPoints;
 
+uint64_t BytesOfMetadata(const grpc::ServerContextBase& context) {
+  uint64_t bytes = 0;
+  for (const auto& [key, value] : context.client_metadata()) bytes += key.size() + value.size();
+  return bytes;
+}
+
 class CountedMessages : public grpc::experimental::Interceptor {
  public:
   CountedMessages(MessageBytes& bytes, grpc::experimental::ServerRpcInfo& info)
@@ -19,7 +25,7 @@ class CountedMessages : public grpc::experimental::Interceptor {
         peer_(info.server_context()->peer()),
         // gRPC's own services have messages of other types.
         has_protobufs_(absl::StartsWith(info.method(), "/remesh.")) {
-    bytes_.Add(peer_, MessageBytes::kPerCall);
+    bytes_.Add(peer_, MessageBytes::kPerCall + BytesOfMetadata(*info.server_context()));
   }
 
   void Intercept(grpc::experimental::InterceptorBatchMethods* batch) override {

@@ -19,8 +19,8 @@ class MessageBytes {
  public:
   // Bytes by peer (see ServerContext::peer()).
   using ByPeer = absl::flat_hash_map<std::string, uint64_t>;
-  // What a call may take besides its messages: its metadata, and frames.
-  static constexpr uint64_t kPerCall = 16 << 10;
+  // What a call takes besides its messages and its metadata: frames, pseudo headers.
+  static constexpr uint64_t kPerCall = 512;
 
   void Add(const std::string& peer, uint64_t bytes);
   // What was added since the last call.

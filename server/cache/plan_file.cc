@@ -172,7 +172,7 @@ absl::Status PlanFile::WriteName(const Name& name) {
        absl::ToUnixMicros(name.created), absl::ToUnixMicros(name.used), name.hits,
        int64_t{name.pinned}}));
   RETURN_IF_ERROR(database_->Query("DELETE FROM ahead WHERE name = ?1", {name.name}));
-  if (name.ahead_of.empty()) return absl::OkStatus();
+  if (name.ahead_of.empty() || name.hits > 0 || name.pinned) return absl::OkStatus();
   return database_->Query(
       "INSERT INTO ahead(name, caller, size) SELECT name, ?2, size + (SELECT coalesce(sum(size), "
       "0) FROM plans WHERE plans.fingerprint = names.fingerprint) FROM names WHERE name = ?1",

@@ -18,9 +18,10 @@ grpc::ServerBidiReactor<v1::AttachRequest, v1::AttachResponse>* WorkerService::A
   const absl::Status status = backend_.Authorize(*context, "Attach", "");
   if (!status.ok()) return new RefusedBidiStream<v1::AttachRequest, v1::AttachResponse>(status);
   // The context outlives the stream. Streams take turns beside the calls, so that the calls of its
-  // own address keep no worker waiting.
+  // own address keep no worker waiting. Workers that share an identity are told apart by address.
   return WorkerStream::Start(
-      backend_.core, absl::StrCat("worker of ", CallerOf(*context)),
+      backend_.core,
+      absl::StrCat("worker of ", CallerOf(*context), " at ", AddressOfPeer(context->peer())),
       [this, context](const std::string& host) -> absl::StatusOr<WorkerStream::Proof> {
         RETURN_IF_ERROR(backend_.Authorize(*context, "Attach", service::Resource{.host = host}));
         const bool named = WorkerOf(service::IdentityOf(*context).name) == host;
