@@ -227,14 +227,14 @@ void AcceptLoop::EndExcessive() {
 
 void AcceptLoop::EndNoisy() {
   const auto now = std::chrono::steady_clock::now();
-  for (const auto& connection : table_.TakeNoisy(*options_.messages, now, options_.noise)) {
-    Bar& bar = bars_[connection.address];
-    const bool again = bar.noisy_at != Bar().noisy_at && bar.noisy_at != now &&
-                       now < bar.noisy_at + kNoiseIsRemembered;
-    bar.noisy_at = now;
+  const auto noisy = table_.TakeNoisy(*options_.messages, now, options_.noise);
+  for (const auto& connection : noisy) {
+    const bool again = now < bars_[connection.address].remembered_until;
     End(connection, "it sends too much that belongs to no call",
         again ? kBarredForNoise : std::chrono::seconds(0));
   }
+  for (const auto& connection : noisy)
+    bars_[connection.address].remembered_until = now + kNoiseIsRemembered;
 }
 
 void AcceptLoop::End(const ConnectionTable::Connection& connection, const char* why,
@@ -248,7 +248,7 @@ void AcceptLoop::End(const ConnectionTable::Connection& connection, const char* 
 bool AcceptLoop::IsBarred(const std::string& address) {
   const auto now = std::chrono::steady_clock::now();
   absl::erase_if(bars_, [&](const auto& entry) {
-    return entry.second.until <= now && entry.second.noisy_at + kNoiseIsRemembered <= now;
+    return entry.second.until <= now && entry.second.remembered_until <= now;
   });
   const auto bar = bars_.find(address);
   if (bar == bars_.end() || bar->second.until <= now) return false;

@@ -63,7 +63,8 @@ class AcceptLoop {
 
  private:
   struct Bar {
-    std::chrono::steady_clock::time_point until, noisy_at;
+    std::chrono::steady_clock::time_point until;
+    std::chrono::steady_clock::time_point remembered_until;  // that it was noisy
   };
   struct Silent {
     Fd connection;

@@ -180,6 +180,36 @@ TEST_P(MoverTest, NothingOfTheScratchTravels) {
   EXPECT_EQ(std::count(sent.begin(), sent.end(), std::byte{0}), std::ssize(sent));
 }
 
+// Host 2 passes on by NCCL what comes to it by a stream. Regression: host 0, which waits for it, gave
+// up when the time for a window between GPUs was over.
+TEST_P(MoverTest, AWindowBetweenGpusWaitsForASlowStream) {
+  if (GetParam() != "mixed") GTEST_SKIP() << "there is one link";
+  window_timeout_ = std::chrono::milliseconds(50);
+  TestCase c;
+  c.hosts = 3;
+  c.windows = 2;
+  c.arrays = {{"slow", {1025, 41}, "u8"}, {"first", {100}, "u8"}};
+  const Box slow = Box::Whole(c.arrays[0].shape), first = Box::Whole(c.arrays[1].shape);
+  c.source = {{0, 2, slow}, {1, 4, first}};
+  c.target = {{0, 4, slow}, {0, 0, slow}, {1, 0, first}};
+  c.operations = {{0, 1, first, 4, 0, Space::kSource, Space::kTarget},
+                  {0, 0, slow, 2, 4, Space::kSource, Space::kTarget},
+                  {1, 0, slow, 4, 0, Space::kTarget, Space::kTarget}};
+  Start(c);
+  GrantAll();
+  const auto without_host_1 = [&](const auto& done) {
+    while (!done()) {
+      for (const int host : {0, 2}) hosts_[host]->Turn();
+    }
+  };
+  without_host_1([&] { return hosts_[0]->done_windows == 1; });
+  const auto late = std::chrono::steady_clock::now() + 4 * window_timeout_;
+  without_host_1([&] { return std::chrono::steady_clock::now() > late; });
+  EXPECT_FALSE(hosts_[0]->failure.has_value()) << *hosts_[0]->failure;
+  ASSERT_TRUE(Transferred());
+  for (auto& host : hosts_) ExpectElements(*host, host->target());
+}
+
 TEST_P(MoverTest, NothingToMoveIsDoneAtOnce) {
   TestCase c;
   c.windows = 0;

@@ -42,7 +42,7 @@ class MoverTest : public ::testing::TestWithParam<std::string> {
     auto in_memory = fabric_.NewTransport(absl::StrCat("host-", host));
     if (OnGpus(host)) {
       gpus_.push_back(std::make_unique<SimGpus>(case_.devices_per_host));
-      return gpus_.back()->NewTransport(std::move(in_memory));
+      return gpus_.back()->NewTransport(std::move(in_memory), window_timeout_);
     }
     if (GetParam() == "memory" || GetParam() == "mixed") return in_memory;
     auto transport = GetParam() == "ucx" ? NewUcxTransport({}) : NewTcpTransport({});
@@ -126,6 +126,7 @@ class MoverTest : public ::testing::TestWithParam<std::string> {
   }
 
   TestCase case_;
+  std::chrono::milliseconds window_timeout_{20000};  // of the link between GPUs
   MemoryFabric fabric_;
   std::vector<std::unique_ptr<SimGpus>> gpus_;
   std::vector<std::unique_ptr<TestHost>> hosts_;

@@ -30,9 +30,11 @@ class SimGpus {
   }
 
   // A transport between such GPUs of several hosts, which connect by `base`.
-  std::unique_ptr<Transport> NewTransport(std::unique_ptr<Transport> base) {
+  std::unique_ptr<Transport> NewTransport(std::unique_ptr<Transport> base,
+                                          std::chrono::milliseconds window_timeout) {
     NcclOptions options;
-    options.connect_timeout = options.window_timeout = std::chrono::seconds(20);
+    options.connect_timeout = std::chrono::seconds(20);
+    options.window_timeout = window_timeout;
     return std::make_unique<NcclTransport>(std::move(base), &FakeNccl(), streams_.get(), options,
                                            [] { REMESH_CHECK(false); });
   }

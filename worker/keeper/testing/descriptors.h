@@ -7,9 +7,14 @@
 
 #include <cstring>
 #include <filesystem>
+#include <functional>
 #include <string>
+#include <thread>
+#include <utility>
 #include <vector>
 
+#include "absl/synchronization/notification.h"
+#include "absl/time/time.h"
 #include "base/check.h"
 #include "base/fd.h"
 
@@ -67,6 +72,20 @@ inline LingeringSocket NewLingeringSocket() {
   while (send(made.slow.get(), bytes.data(), bytes.size(), MSG_DONTWAIT | MSG_NOSIGNAL) > 0) {
   }
   return made;
+}
+
+// Whether `what` ends before the other end of a lingering socket is closed, so that nothing in
+// `what` waits for closing it.
+inline bool EndsBefore(LingeringSocket socket, const std::function<void()>& what) {
+  absl::Notification ended;
+  std::thread doing([&] {
+    what();
+    ended.Notify();
+  });
+  const bool in_time = ended.WaitForNotificationWithTimeout(absl::Seconds(10));
+  socket.other.Reset();
+  doing.join();
+  return in_time;
 }
 
 }  // namespace remesh::worker
