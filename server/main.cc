@@ -22,6 +22,7 @@
 #include "server/server_readiness.h"
 #include "server/settings_reload.h"
 #include "service/audit_log.h"
+#include "service/hand_over.h"
 #include "service/heap.h"
 #include "service/library_log.h"
 #include "service/log.h"
@@ -77,7 +78,7 @@ int ThreadsNeeded(const ServerOptions& options) {
   constexpr int kOwn = 27;
   const int grpc = 16 + 4 * static_cast<int>(std::thread::hardware_concurrency());
   return kOwn + grpc + MetricsEndpoint::kThreads + service::Pollers::kThreads +
-         static_cast<int>(options.planner_threads + 2 * options.stream_threads);
+         service::HandOver::kThreads + static_cast<int>(options.planner_threads + 2 * options.stream_threads);
 }
 
 // Either may be null; both must outlive the wait for signals.

@@ -59,6 +59,33 @@ std::vector<std::unique_ptr<grpc::Service>> MakeServices(
   return services;
 }
 
+std::vector<std::shared_ptr<grpc::ServerCredentials>> MakeCredentials(
+    const std::shared_ptr<const service::CertificateKeeper>& certificates) {
+  std::vector<std::shared_ptr<grpc::ServerCredentials>> credentials;
+  for (int i = 0; i < service::HandOver::kThreads; ++i)
+    credentials.push_back(service::MakeServerCredentials(certificates));
+  return credentials;
+}
+
+// gRPC keeps an acceptor locked while it reads a connection on the thread that hands it over, so
+// each of these threads has one of its own. So has each acceptor its credentials: they tell one
+// acceptor, once, when certificates change.
+std::vector<service::HandOver::Taker> AddAcceptors(
+    grpc::ServerBuilder& builder,
+    const std::vector<std::shared_ptr<grpc::ServerCredentials>>& credentials) {
+  std::vector<service::HandOver::Taker> takers;
+  for (const auto& one : credentials) {
+    auto acceptor = builder.experimental().AddExternalConnectionAcceptor(
+        grpc::ServerBuilder::experimental_type::ExternalConnectionType::FROM_FD, one);
+    takers.emplace_back([acceptor = std::move(acceptor)](int connection) {
+      grpc::experimental::ExternalConnectionAcceptor::NewConnectionParameters accepted;
+      accepted.fd = connection;
+      acceptor->HandleNewConnection(&accepted);
+    });
+  }
+  return takers;
+}
+
 }  // namespace
 
 Server::Server(Options options, Core& core)
@@ -67,7 +94,7 @@ Server::Server(Options options, Core& core)
       limits_(options_.limits, SteadyClock()),
       services_(MakeServices({core_, options_.authorizer, limits_, options_.audit.get()},
                              options_.describe)),
-      credentials_(service::MakeServerCredentials(options_.certificates)) {}
+      credentials_(MakeCredentials(options_.certificates)) {}
 
 void Server::AddArguments(grpc::ServerBuilder& builder) const {
   service::LimitCallers(builder);
@@ -100,10 +127,7 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(Options options, Core& cor
                    service::ListenOn(o.listen_address, o.keepalive_timeout));
   server->port_ = listeners.port;
   grpc::ServerBuilder builder;
-  std::shared_ptr<grpc::experimental::ExternalConnectionAcceptor> acceptor =
-      builder.experimental().AddExternalConnectionAcceptor(
-          grpc::ServerBuilder::experimental_type::ExternalConnectionType::FROM_FD,
-          server->credentials_);
+  auto acceptors = AddAcceptors(builder, server->credentials_);
   server->AddArguments(builder);
   for (const auto& service : server->services_) builder.RegisterService(service.get());
   o.extend(builder);
@@ -115,17 +139,14 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(Options options, Core& cor
   }
   server->pollers_->Start();
   SetServing(*server->server_, true);
+  server->hand_over_ = std::make_unique<service::HandOver>(std::move(acceptors));
   server->accepts_ = std::make_unique<service::AcceptLoop>(
       std::move(listeners.sockets),
       service::AcceptLoop::Options{.per_address_max = o.connections_per_address,
                                    .unfinished = o.unfinished_calls,
                                    .messages = o.message_bytes,
                                    .noise = NoiseLimitsFor(o.message_bytes_max)},
-      [acceptor = std::move(acceptor)](int connection) {
-        grpc::experimental::ExternalConnectionAcceptor::NewConnectionParameters accepted;
-        accepted.fd = connection;
-        acceptor->HandleNewConnection(&accepted);
-      });
+      [to = server->hand_over_.get()](int connection) { to->Pass(Fd(connection)); });
   return server;
 }
 
@@ -142,6 +163,7 @@ void Server::Shutdown() {
   SetNotServing();
   core_.Shutdown();
   accepts_ = nullptr;
+  hand_over_ = nullptr;
   server_->Shutdown(
       std::chrono::system_clock::now() +
       std::chrono::duration_cast<std::chrono::system_clock::duration>(options_.shutdown_grace));

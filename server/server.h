@@ -18,6 +18,7 @@
 #include "service/audit_log.h"
 #include "service/authorization.h"
 #include "service/certificate_keeper.h"
+#include "service/hand_over.h"
 #include "service/pollers.h"
 
 namespace remesh::server {
@@ -70,10 +71,11 @@ class Server {
   // Held by gRPC's base class, so that files that include this one need not compile the callbacks.
   const std::vector<std::unique_ptr<grpc::Service>> services_;
   int port_ = 0;
-  const std::shared_ptr<grpc::ServerCredentials> credentials_;
+  const std::vector<std::shared_ptr<grpc::ServerCredentials>> credentials_;  // of each acceptor
   std::unique_ptr<service::Pollers> pollers_;     // ends after the server
   std::unique_ptr<grpc::Server> server_;          // uses all of the above
-  std::unique_ptr<service::AcceptLoop> accepts_;  // last: it uses the server
+  std::unique_ptr<service::HandOver> hand_over_;  // uses the server
+  std::unique_ptr<service::AcceptLoop> accepts_;  // last: it uses all of the above
 };
 
 }  // namespace remesh::server

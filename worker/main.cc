@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "base/status_macros.h"
+#include "service/hand_over.h"
 #include "service/heap.h"
 #include "service/library_log.h"
 #include "service/log.h"
@@ -35,7 +36,8 @@ void WritePortFile(const std::string& path, const Worker& worker) {
 int ThreadsNeeded(const WorkerOptions& options) {
   constexpr int kOwn = 18;
   const int grpc = 16 + 4 * static_cast<int>(std::thread::hardware_concurrency());
-  return kOwn + grpc + service::MetricsEndpoint::kThreads + static_cast<int>(options.copy_threads);
+  return kOwn + grpc + service::MetricsEndpoint::kThreads + service::HandOver::kThreads +
+         static_cast<int>(options.copy_threads);
 }
 
 // `settings` belongs to other options: this function completes a copy.

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Connections that send much that belongs to no call are ended; those that send as much in calls are not."""
+import contextlib
+import multiprocessing
 import socket
 import time
 import unittest
@@ -14,6 +16,7 @@ from harness import CALL_SECONDS, ClusterTest
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + b"\0\0\0\4\0\0\0\0\0"  # and empty SETTINGS: a client's first words
 UNKNOWN = b"\0\0\0\xc8\0\0\0\0\0"  # a frame of a type that is none, which must be ignored
 NOISE_SECONDS = 60.0  # mostly 3
+STALLS_SECONDS = 2.0
 ENDED = "it sends too much that belongs to no call"
 
 
@@ -33,6 +36,15 @@ def said_some_of(stranger: socket.socket, words: bytes) -> bytes:
         return b""
 
 
+def flood_until_it_is_ended(port: int) -> None:
+    with socket.create_connection(("127.0.0.1", port), CALL_SECONDS, ("127.0.0.8", 0)) as stranger, contextlib.suppress(OSError):
+        stranger.settimeout(STALLS_SECONDS)  # then nobody reads it any more
+        words = UNKNOWN * (1 << 18)
+        stranger.sendall(PREFACE)
+        while True:
+            stranger.sendall(words)
+
+
 class NoiseTest(ClusterTest):
     HOSTS = 1
 
@@ -49,6 +61,15 @@ class NoiseTest(ClusterTest):
         with self.cluster.channel() as channel:  # others are answered
             workers = worker_pb2_grpc.WorkerServiceStub(channel).ListWorkers(worker_pb2.ListWorkersRequest(), timeout=CALL_SECONDS).workers
         self.assertEqual(len(workers), 1)
+
+    def test_1_who_sends_without_a_pause_keeps_nobody_from_connecting(self):
+        """gRPC may read such a connection on the thread that hands it over, which must not be the one that accepts."""
+        flood = multiprocessing.get_context("spawn").Process(target=flood_until_it_is_ended, args=(self.port(),))
+        flood.start()
+        while flood.is_alive():  # a connection each
+            with self.cluster.channel() as channel:
+                worker_pb2_grpc.WorkerServiceStub(channel).ListWorkers(worker_pb2.ListWorkersRequest(), timeout=CALL_SECONDS)
+        flood.join()
 
     def port(self) -> int:
         return int(self.cluster.server_address.rsplit(":", 1)[1])

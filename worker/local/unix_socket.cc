@@ -30,6 +30,18 @@ void AddArguments(std::chrono::milliseconds idle_max, grpc::ServerBuilder& build
 // limit on the wait for them does not apply to connections that the application passes to it.
 constexpr size_t kOpeningBytes = 24 + 9;
 
+// gRPC names the peer of a connection's calls "fd:N".
+std::vector<service::HandOver::Taker> Takers(grpc::Server* server, SocketGate& gate) {
+  std::vector<service::HandOver::Taker> takers;
+  for (int i = 0; i < service::HandOver::kThreads; ++i) {
+    takers.emplace_back([server, &gate](int connection) {
+      gate.Admit(connection);
+      grpc::AddInsecureChannelFromFd(server, connection);
+    });
+  }
+  return takers;
+}
+
 void SetServing(grpc::Server& server, bool serving) {
   for (const char* service : {"", "remesh.v1.LocalService"})
     server.GetHealthCheckService()->SetServingStatus(service, serving);
@@ -51,15 +63,13 @@ absl::StatusOr<std::unique_ptr<UnixServer>> UnixServer::Start(grpc::ServerBuilde
   if (grpc_server == nullptr) return absl::InternalError("gRPC does not start");
   std::unique_ptr<UnixServer> server(new UnixServer(path, std::move(grpc_server)));
   SetServing(*server->server_, true);
-  // gRPC names the peer of the connection's calls "fd:N".
+  server->hand_over_ =
+      std::make_unique<service::HandOver>(Takers(server->server_.get(), gate));
   server->accepts_ = std::make_unique<service::AcceptLoop>(
       std::move(listeners),
       service::AcceptLoop::Options{.opening_bytes = kOpeningBytes,
                                    .unfinished = std::move(options.unfinished_calls)},
-      [to = server->server_.get(), &gate](int connection) {
-        gate.Admit(connection);
-        grpc::AddInsecureChannelFromFd(to, connection);
-      });
+      [to = server->hand_over_.get()](int connection) { to->Pass(Fd(connection)); });
   return server;
 }
 
@@ -70,6 +80,7 @@ void UnixServer::Shutdown(std::chrono::nanoseconds grace) {
   SetServing(*server_, false);
   unlink(path_.c_str());  // while this still listens: later the path may be another worker's
   accepts_ = nullptr;
+  hand_over_ = nullptr;
   server_->Shutdown(std::chrono::system_clock::now() +
                     std::chrono::duration_cast<std::chrono::system_clock::duration>(grace));
   server_->Wait();

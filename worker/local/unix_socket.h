@@ -9,6 +9,7 @@
 #include "grpcpp/server.h"
 #include "grpcpp/server_builder.h"
 #include "service/accept_loop.h"
+#include "service/hand_over.h"
 #include "worker/local/socket_gate.h"
 
 namespace remesh::worker {
@@ -40,7 +41,8 @@ class UnixServer {
 
   const std::string path_;
   const std::unique_ptr<grpc::Server> server_;
-  std::unique_ptr<service::AcceptLoop> accepts_;
+  std::unique_ptr<service::HandOver> hand_over_;  // uses the server
+  std::unique_ptr<service::AcceptLoop> accepts_;  // last: it uses all of the above
 };
 
 }  // namespace remesh::worker

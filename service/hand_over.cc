@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "service/hand_over.h"
+
+#include <fcntl.h>
+#include <sys/socket.h>
+
+#include <utility>
+
+namespace remesh::service {
+
+HandOver::HandOver(std::vector<Taker> takers) : takers_(std::move(takers)) {
+  for (Taker& taker : takers_) threads_.emplace_back([this, &taker] { Run(taker); });
+}
+
+HandOver::~HandOver() {
+  {
+    absl::MutexLock lock(&mutex_);
+    over_ = true;
+    waiting_.clear();
+    for (const Fd& connection : busy_) shutdown(connection.get(), SHUT_RDWR);
+  }
+  for (std::thread& thread : threads_) thread.join();
+}
+
+void HandOver::Pass(Fd connection) {
+  absl::MutexLock lock(&mutex_);
+  waiting_.push_back(std::move(connection));
+}
+
+void HandOver::Run(Taker& taker) {
+  std::list<Fd>::iterator busy;
+  while (Fd connection = Next(busy)) {
+    taker(connection.Release());
+    absl::MutexLock lock(&mutex_);
+    busy_.erase(busy);
+  }
+}
+
+Fd HandOver::Next(std::list<Fd>::iterator& busy) {
+  const auto ready = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    return over_ || !waiting_.empty();
+  };
+  absl::MutexLock lock(&mutex_, absl::Condition(&ready));
+  if (over_) return Fd();
+  Fd connection = std::move(waiting_.front());
+  waiting_.pop_front();
+  busy = busy_.insert(busy_.end(), Fd(fcntl(connection.get(), F_DUPFD_CLOEXEC, 0)));
+  return connection;
+}
+
+}  // namespace remesh::service
