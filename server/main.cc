@@ -22,6 +22,7 @@
 #include "server/server_readiness.h"
 #include "server/settings_reload.h"
 #include "service/audit_log.h"
+#include "service/caller_limits.h"
 #include "service/hand_over.h"
 #include "service/heap.h"
 #include "service/library_log.h"
@@ -215,6 +216,7 @@ int CheckJournalFile(const std::string& path) {
 int Main(int argc, char** argv) {
   service::KeepFreedMemory();
   service::ExplainTermination();
+  service::BoundReads();
   service::LogGrpcAsOurs();
   ServerOptions options;
   service::Settings settings;

@@ -2,6 +2,12 @@
 #include "service/caller_limits.h"
 
 #include <grpcpp/resource_quota.h>
+#include <grpcpp/version_info.h>
+
+#include <cstdlib>
+#include <string>
+
+#include "absl/strings/str_cat.h"
 
 namespace remesh::service {
 namespace {
@@ -9,6 +15,10 @@ namespace {
 constexpr int kCallsOfConnectionMax = 1024;
 constexpr int kReadMax = 64 << 10;
 constexpr int kSynchronousThreadsMax = 16;
+constexpr char kExperiments[] = "GRPC_EXPERIMENTS";
+constexpr char kBoundedReads[] = "-tcp_read_chunks";
+// Version 1.53 has no such experiment any more: it always is on.
+constexpr bool kIsExperiment = GRPC_CPP_VERSION_MAJOR == 1 && GRPC_CPP_VERSION_MINOR < 53;
 
 }  // namespace
 
@@ -20,6 +30,14 @@ void LimitCallers(grpc::ServerBuilder& builder) {
     builder.SetCompressionAlgorithmSupportStatus(algorithm, false);
   }
   builder.SetResourceQuota(grpc::ResourceQuota("callers").SetMaxThreads(kSynchronousThreadsMax));
+}
+
+void BoundReads() {
+  if (!kIsExperiment) return;
+  const char* others = std::getenv(kExperiments);
+  const std::string all =
+      others == nullptr ? kBoundedReads : absl::StrCat(others, ",", kBoundedReads);
+  setenv(kExperiments, all.c_str(), /*overwrite=*/1);
 }
 
 }  // namespace remesh::service

@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "base/status_macros.h"
+#include "service/caller_limits.h"
 #include "service/hand_over.h"
 #include "service/heap.h"
 #include "service/library_log.h"
@@ -86,6 +87,7 @@ absl::Status Run(const service::ReadResult& read, const service::Settings& setti
 int Main(int argc, char** argv) {
   service::KeepFreedMemory();
   service::ExplainTermination();
+  service::BoundReads();
   service::LogGrpcAsOurs();
   LogUcxAsOurs();
   WorkerOptions options;
