@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One move over several links: hosts 0 and 2 have (simulated) GPUs and exchange by (fake) NCCL, host 1 has none and is reached by TCP."""
+"""One move over several links: hosts 0 and 2 have GPUs, simulated or true, and exchange by NCCL, host 1 has none and is reached by TCP."""
 import re
 import unittest
 import urllib.request
@@ -8,15 +8,27 @@ from remesh.v1 import state_pb2
 
 from harness import CALL_SECONDS, DEVICE, Array, ClusterTest, targets, text_sharding
 
-ROWS = text_sharding("{devices=[6,1]<=[6]}", 0, 1, 2, 3, 4, 5)
-COLUMNS = text_sharding("{devices=[1,6]<=[6]}", 5, 4, 3, 2, 1, 0)
-ON_GPUS = text_sharding("{devices=[4,1]<=[4]}", 0, 1, 4, 5)
-PARKED = text_sharding("{devices=[1,2]<=[2]}", 2, 3)
+PER_HOST = 1 if DEVICE == "mixed_cuda" else 2  # devices: a machine may have one GPU
+
+
+def rows(*ids: int):
+    return text_sharding(f"{{devices=[{len(ids)},1]<=[{len(ids)}]}}", *ids)
+
+
+def columns(*ids: int):
+    return text_sharding(f"{{devices=[1,{len(ids)}]<=[{len(ids)}]}}", *ids)
+
+
+ALL = range(3 * PER_HOST)
+ROWS, COLUMNS = rows(*ALL), columns(*reversed(ALL))
+ON_GPUS, PARKED = rows(*ALL[:PER_HOST], *ALL[-PER_HOST:]), columns(*ALL[PER_HOST:-PER_HOST])
 ARRAYS = [Array("w", "f32", (96, 48)), Array("b", "bf16", (24, 12)), Array("n", "s4", (13, 7))]
 
 
-@unittest.skipUnless(DEVICE == "mixed", "all hosts have the same link")
+@unittest.skipUnless(DEVICE.startswith("mixed"), "all hosts have the same link")
 class LinksTest(ClusterTest):
+    DEVICES_PER_HOST = PER_HOST
+
     def _series(self, host: str, name: str, **labels) -> float:
         with urllib.request.urlopen(self.cluster.worker_metrics_url(host), timeout=CALL_SECONDS) as page:
             text = page.read().decode()

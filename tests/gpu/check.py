@@ -28,7 +28,7 @@ def main() -> int:
         return 1
     lines = ["# On a GPU", "", "Written by `scripts/gpu-check`; do not edit.", "",
              f"*{gpu.stdout.strip()} (name, driver, memory); {datetime.date.today()}.*", ""]
-    passed = [_conformance(options, lines), _moves(options, lines), _rates(options, lines)]
+    passed = [_conformance(options, lines), _moves(options, lines), _links(options, lines), _rates(options, lines)]
     options.page.write_text("\n".join(lines) + "\n")
     print(f"wrote {options.page}")
     return 0 if all(passed) else 1
@@ -69,6 +69,13 @@ def _moves(options, lines):
               "| rows ↔ columns; pinned host memory and the GPU's own, in the order of the tests | seconds, request to commit | of these transfer |", "|---|---:|---:|",
               *(f"| {' | '.join(move)} |" for move in moves), ""]
     return passed
+
+
+def _links(options, lines):
+    result = _run([sys.executable, HERE.parent / "end_to_end" / "links_test.py", "-v"], 120, REMESH_BIN_DIR=str(options.bin_dir.resolve()),
+                  REMESH_TEST_DEVICE="mixed_cuda")
+    return _section(lines, "One move by NCCL and by TCP", result, f"{result.stdout.count('... ok')} tests of tests/end_to_end/links_test.py, of two hosts "
+                    "that share the GPU and one without: every element, and the bytes by each link.")
 
 
 def _rates(options, lines):

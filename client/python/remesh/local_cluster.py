@@ -77,9 +77,9 @@ class LocalCluster:
                  nic_bytes_per_second: float = 12.5e9, server_config: Sequence[str] = (), worker_config: Sequence[str] = (),
                  device: str = "host", tls: Optional[connection.Tls] = None, device_buffers: str = "device",
                  assigned_ids: bool = False):
-        """device: "host"; "sim": simulated GPUs, which exchange data over a fake NCCL that the build puts beside its tests; or
-        "cuda": the machine's first GPUs, which all hosts share; or "mixed": simulated GPUs on every second host from the first
-        on, and host memory on the others.
+        """device: "host"; "sim": simulated GPUs, which exchange data over a fake NCCL that the build puts beside its tests;
+        "cuda": the machine's first GPUs, which all hosts share; or "mixed" and "mixed_cuda": the same, but only every second
+        host from the first on has GPUs.
 
         device_buffers: "device": shards are in the GPUs' memory, with a keeper; "host": in files.
 
@@ -114,13 +114,13 @@ class LocalCluster:
             raise
 
     def has_gpus(self, host: str) -> bool:
-        return self._device != "host" and (self._device != "mixed" or self.host_names.index(host) % 2 == 0)
+        return self._device != "host" and (not self._device.startswith("mixed") or self.host_names.index(host) % 2 == 0)
 
     def _config_of_gpus(self, device_buffers: str) -> List[str]:
         if self._device == "host":
             return []
         device, library = "cuda", os.environ.get("REMESH_NCCL_LIBRARY", "libnccl.so.2")
-        if self._device != "cuda":
+        if not self._device.endswith("cuda"):
             device, library = "sim", self.bin_dir.resolve().parent / "tests" / "libremesh_fake_nccl.so"
             if not library.exists():
                 raise ClusterError(f"device {self._device} needs {library}, which the build makes as remesh_fake_nccl")
@@ -265,7 +265,7 @@ class LocalCluster:
 
     def _environment(self, name: str) -> Dict[str, str]:
         """NCCL accepts two ranks on one GPU only if it believes that they are on two machines; they then talk over loopback."""
-        if self._device != "cuda" or name == "server":
+        if not self._device.endswith("cuda") or name == "server":
             return {}
         return {"NCCL_HOSTID": name, "NCCL_SOCKET_IFNAME": "lo", "NCCL_IB_DISABLE": "1", "NCCL_NVLS_ENABLE": "0",
                 "NCCL_MNNVL_ENABLE": "0", "NCCL_MAX_CTAS": "4"}
