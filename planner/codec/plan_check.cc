@@ -2,7 +2,11 @@
 #include "planner/codec/plan_check.h"
 
 #include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <limits>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -75,6 +79,7 @@ class Checker {
     RETURN_IF_ERROR(CheckDevices());
     RETURN_IF_ERROR(CheckOrder());
     RETURN_IF_ERROR(CheckProgramParts());
+    RETURN_IF_ERROR(CheckFigures());
     RETURN_IF_ERROR(CheckBounds());
     return CheckMissingBoxes();
   }
@@ -169,6 +174,40 @@ class Checker {
     }
     if (stripe == rep_.stripes.end()) return absl::OkStatus();
     return InvalidField("stripes", absl::StrCat(rep_.stripes.size()), "must be of moves, in order");
+  }
+
+  // Checks that bits of the bytes are countable, and that seconds are numbers.
+  absl::Status CheckFigures() const {
+    const PlanSummary& s = rep_.figures.summary;
+    for (const auto& [name, number] : {std::pair{"total_bytes", s.total_bytes},
+                                       {"kept_bytes", s.kept_bytes},
+                                       {"local_bytes", s.local_bytes},
+                                       {"crossing_bytes", s.crossing_bytes},
+                                       {"relayed_bytes", s.relayed_bytes},
+                                       {"bottleneck_bytes", s.bottleneck_bytes},
+                                       {"max_peak_bytes", s.max_peak_bytes},
+                                       {"messages", s.messages}}) {
+      RETURN_IF_ERROR(CheckCount(absl::StrCat("summary.", name), number));
+    }
+    for (size_t d = 0; d < rep_.peak_bytes.size(); ++d)
+      RETURN_IF_ERROR(CheckCount(At("peak_bytes", d), rep_.peak_bytes[d]));
+    for (const auto& [name, number] : {std::pair{"bottleneck_seconds", s.bottleneck_seconds},
+                                       {"lower_bound_seconds", s.lower_bound_seconds},
+                                       {"routing_bound_seconds", s.routing_bound_seconds},
+                                       {"quality", s.quality},
+                                       {"predicted_seconds", s.predicted_seconds},
+                                       {"schedule_price", s.schedule_price}}) {
+      if (std::isfinite(number) && number >= 0) continue;
+      return InvalidField(absl::StrCat("summary.", name), absl::StrCat(number),
+                          "must be finite and >= 0");
+    }
+    return absl::OkStatus();
+  }
+
+  static absl::Status CheckCount(const std::string& field, int64_t number) {
+    constexpr int64_t kMax = std::numeric_limits<int64_t>::max() / 8;
+    if (number >= 0 && number <= kMax) return absl::OkStatus();
+    return InvalidField(field, absl::StrCat(number), absl::StrCat("must be in [0, ", kMax, "]"));
   }
 
   absl::Status CheckBounds() const {

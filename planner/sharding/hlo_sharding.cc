@@ -150,6 +150,7 @@ absl::StatusOr<HloSharding::Form> CanonicalTiles(TileAssignment tiles, Tiled::Su
   if (!tiled && !given.empty()) {
     if (auto plain = PlainForm(given, subgroups, reduction)) return *std::move(plain);
   }
+  if (tiles.dims().empty()) return Replicated{};  // one device, which holds all
   if (!subgroups.empty() && subgroups.back() == SubgroupType::kReplicated)
     tiles = tiles.SortLastDim();
   const bool reduces = std::count(subgroups.begin(), subgroups.end(), SubgroupType::kUnreduced) > 0;

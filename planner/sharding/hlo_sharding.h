@@ -101,8 +101,8 @@ absl::Status Append(HloSharding leaf, Tuple& tuple);
 // The canonical form, equal to XLA's, of tiles with the given trailing subgroups: drops subgroups
 // of one device, merges those of one type and puts them in the order of SubgroupType, and sorts
 // replicas. Without data tiles, a single manual, unreduced or replicated subgroup becomes the plain
-// form of that name. INVALID_ARGUMENT without a field when there are more subgroups than
-// dimensions.
+// form of that name; subgroups of one device each and of several types become replicated.
+// INVALID_ARGUMENT without a field when there are more subgroups than dimensions.
 absl::StatusOr<HloSharding::Form> CanonicalTiles(TileAssignment tiles, Tiled::Subgroups subgroups,
                                                  ReductionOp reduction = ReductionOp::kSum);
 

@@ -26,6 +26,8 @@ TEST(HloTextTest, CanonicalTexts) {
       {"{devices=[2,2,1]<=[4] last_tile_dim_replicate}", "{devices=[2,2]<=[4]}"},
       {"{devices=[1,1,4]<=[4] last_tile_dim_replicate}", "{replicated}"},
       {"{devices=[1,4]<=[4] last_tile_dims={manual}}", "{manual}"},
+      {"{devices=[1,1]<=[1] last_tile_dims={unreduced,manual}}", "{replicated}"},
+      {"{devices=[1]<=[1] last_tile_dims={maximal}}", "{replicated}"},
       {"{devices=[2,2,2]<=[8] last_tile_dims={unreduced,manual}}",
        "{devices=[2,2,2]<=[2,2,2]T(0,2,1) last_tile_dims={manual, unreduced}}"},
       {"{devices=[2,2,2]<=[8] last_tile_dims={manual,manual}}",

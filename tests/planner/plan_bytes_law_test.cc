@@ -1,12 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 // Bytes of plans come back as the same plans, and no other bytes come back as anything unsafe.
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
+#include <limits>
+#include <memory>
 #include <vector>
 
 #include "base/error.h"
 #include "planner/codec/plan_bytes.h"
 #include "planner/make_plan.h"
+#include "planner/plan/plan_rep.h"
 #include "planner/validate.h"
 #include "tests/testing/random_request.h"
 #include "tests/testing/resealed.h"
@@ -19,6 +24,7 @@ using testing::RandomRequest;
 using testing::RandomRequestOptions;
 using testing::Resealed;
 using testing::Uniform;
+using ::testing::HasSubstr;
 
 // The request of `seed` with its plan, or nullopt where there is none.
 std::optional<AnsweredRequest> Answered(uint64_t seed, const RandomRequestOptions& options = {}) {
@@ -129,6 +135,32 @@ TEST(PlanBytesLawTest, ForgedBytesAreRefusedOrSafe) {
   }
   EXPECT_GT(refused, 1000);
   EXPECT_GT(safe, 100);
+}
+
+// Found by fuzzing: a peak of -2^63 bytes overflowed when ValidatePlan() counted its bits, and a
+// figure that is no number made a plan differ from itself.
+TEST(PlanBytesLawTest, ForgedFiguresAreRefused) {
+  const auto answered = Answered(1);
+  ASSERT_TRUE(answered.has_value());
+  const auto field_of = [&](auto forge) {
+    PlanRep rep = answered->plan.rep();
+    forge(rep);
+    const auto decoded = DecodePlan(
+        EncodePlan(answered->request, Plan(std::make_shared<PlanRep>(std::move(rep)))));
+    return decoded.ok() ? "" : std::string(decoded.status().message());
+  };
+  EXPECT_EQ(field_of([](PlanRep&) {}), "");
+  constexpr int64_t kLeast = std::numeric_limits<int64_t>::min();
+  EXPECT_THAT(field_of([](PlanRep& rep) { rep.peak_bytes[0] = kLeast; }),
+              HasSubstr("peak_bytes[0]"));
+  EXPECT_THAT(field_of([](PlanRep& rep) { rep.peak_bytes.back() = int64_t{1} << 60; }),
+              HasSubstr("peak_bytes["));
+  EXPECT_THAT(field_of([](PlanRep& rep) { rep.figures.summary.messages = -1; }),
+              HasSubstr("summary.messages"));
+  EXPECT_THAT(field_of([](PlanRep& rep) { rep.figures.summary.quality = std::nan(""); }),
+              HasSubstr("summary.quality"));
+  EXPECT_THAT(field_of([](PlanRep& rep) { rep.figures.summary.bottleneck_seconds = -0.5; }),
+              HasSubstr("summary.bottleneck_seconds"));
 }
 
 TEST(PlanBytesLawTest, AnotherFormatIsSaidSo) {
