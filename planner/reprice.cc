@@ -88,26 +88,32 @@ bool Carry(const std::vector<PackedMove>& moves, const Network& network) {
 
 }  // namespace
 
-absl::StatusOr<Plan> Repriced(const CanonicalRequest& request, const Plan& plan) {
+absl::StatusOr<Plan> Repriced(const CanonicalRequest& request, const Plan& plan, Budget& budget) {
   const PlanRep& rep = plan.rep();
   if (absl::Status status = CheckRep(rep, request.request); !status.ok()) return Invalid(status);
   RETURN_IF_ERROR(CheckWork(rep));
   const ReshardRequest ordered = WithTargetOrder(request.request, rep.target_order);
   const Network network = MakeNetwork(ordered);
-  ASSIGN_OR_RETURN(const Atoms atoms, MakeAtoms(ordered, network));
+  ASSIGN_OR_RETURN(const Atoms atoms, MakeAtoms(ordered, network, budget));
   if (!HasAtoms(rep, atoms)) return Invalid("its arrays are cut otherwise");
   RETURN_IF_ERROR(CheckMissing(ordered, atoms.missing));
   if (!Carry(rep.moves, network)) {
     return Invalid("it uses devices that the request does not name, or lost ones");
   }
-  const DemandClasses demand = MakeDemandClasses(atoms, network);
-  const Routings routings = BoundRoutings(atoms, demand, network);
+  const DemandClasses demand = MakeDemandClasses(atoms, network, budget);
+  RETURN_IF_ERROR(budget.Check());
+  const Routings routings = BoundRoutings(atoms, demand, network, budget);
+  RETURN_IF_ERROR(budget.Check());
   const std::vector<Segment> segments = UnpackedSegments(rep);
   const Timeline timeline = TimelineOf(rep, ordered, atoms, segments, network);
   RETURN_IF_ERROR(CheckPeaks(ordered, timeline.peak_bytes));
-  const Figures figures = MakeFigures(atoms, routings, segments, timeline, network);
-  const Plan repriced(Pack(rep.target_order, network.host_of, atoms, segments, timeline, figures));
-  const absl::Status valid = ValidatePlan(repriced, request);
+  const Figures figures = MakeFigures(atoms, routings, segments, timeline, network, budget);
+  RETURN_IF_ERROR(budget.Check());
+  const Plan repriced(
+      Pack(rep.target_order, network.host_of, atoms, segments, timeline, figures, budget));
+  RETURN_IF_ERROR(budget.Check());
+  const absl::Status valid = ValidatePlan(repriced, request, budget);
+  RETURN_IF_ERROR(budget.Check());
   if (!valid.ok()) return Invalid(valid);
   return repriced;
 }

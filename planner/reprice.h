@@ -4,6 +4,7 @@
 #include "absl/status/statusor.h"
 #include "planner/canonical/canonical.h"
 #include "planner/plan/plan.h"
+#include "planner/values/budget.h"
 
 namespace remesh::planner {
 
@@ -13,8 +14,9 @@ inline constexpr int64_t kReplayedPartsMax = int64_t{1} << 27;
 // The moves of `plan`, whose origin may be unknown, as a plan of `request`. ValidatePlan() replays
 // the moves; bounds, costs and peaks are computed anew, and none of the plan's own figures is
 // trusted. INVALID_ARGUMENT (PLAN_INVALID) says why the plan does not answer the request;
-// RESOURCE_EXHAUSTED (PLAN_TOO_LARGE) when the replay would take too long. REQUIRES: DecodePlan()
-// made the plan.
-absl::StatusOr<Plan> Repriced(const CanonicalRequest& request, const Plan& plan);
+// RESOURCE_EXHAUSTED (PLAN_TOO_LARGE) when the replay would take too long; the budget's status when
+// that is spent. REQUIRES: DecodePlan() made the plan.
+absl::StatusOr<Plan> Repriced(const CanonicalRequest& request, const Plan& plan,
+                              Budget& budget = Budget::Unlimited());
 
 }  // namespace remesh::planner

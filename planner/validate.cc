@@ -19,10 +19,13 @@ namespace {
 
 using Key = std::pair<int32_t, int32_t>;  // array, device
 
-int64_t VolumeIn(absl::Span<const Box> boxes, const Box& frame) {
+// Too little when the budget is spent.
+int64_t VolumeIn(absl::Span<const Box> boxes, const Box& frame, Budget& budget) {
+  constexpr size_t kComparedPerAsk = 256;
   int64_t volume = 0;
-  for (const Box& box : boxes) {
-    if (const auto common = Intersect(box, frame)) volume += common->element_count();
+  for (size_t i = 0; i < boxes.size(); ++i) {
+    if (i % kComparedPerAsk == 0 && budget.Spent()) break;
+    if (const auto common = Intersect(boxes[i], frame)) volume += common->element_count();
   }
   return volume;
 }
@@ -42,17 +45,24 @@ std::string Shown(const Transfer& t) {
 class Replay {
  public:
   // `request`: with the plan's target order.
-  Replay(ReshardRequest request, const Plan& plan)
-      : request_(std::move(request)), plan_(plan), network_(MakeNetwork(request_)) {}
+  Replay(ReshardRequest request, const Plan& plan, Budget& budget)
+      : request_(std::move(request)),
+        plan_(plan),
+        budget_(budget),
+        network_(MakeNetwork(request_)) {}
 
   absl::Status Run() {
     absl::Status status;
-    plan_.ForEachTransfer([&](const Transfer& t) {
+    plan_.ForEachTransferFrom(0, [&](const Transfer& t) {
       if (status.ok()) status = Take(t);
+      return status.ok() && !budget_.Spent();
     });
+    RETURN_IF_ERROR(budget_.Check());
     RETURN_IF_ERROR(status);
     RETURN_IF_ERROR(CloseWindow());
-    RETURN_IF_ERROR(CheckTargets());
+    status = CheckTargets();
+    RETURN_IF_ERROR(budget_.Check());
+    RETURN_IF_ERROR(status);
     return CheckMemory();
   }
 
@@ -80,7 +90,7 @@ class Replay {
     if (t.from_space != Space::kSource) {
       const std::vector<Box>& held =
           t.from_space == Space::kTarget ? targets_[key] : staging_[{key, t.tape}];
-      const bool arrived = VolumeIn(held, t.box) == t.box.element_count();
+      const bool arrived = VolumeIn(held, t.box, budget_) == t.box.element_count();
       return arrived ? absl::OkStatus() : Bad(t, "sends what has not arrived");
     }
     const Placement& source = request_.arrays[t.array].source;
@@ -100,7 +110,7 @@ class Replay {
     if (!needed) return Bad(t, "brings what the target shard does not need");
     const Tile* held = TileAt(array.source, t.to_device);
     if (held != nullptr && t.from_device != t.to_device && held->subgroup == tile->subgroup &&
-        VolumeIn(held->boxes, t.box) > 0) {
+        VolumeIn(held->boxes, t.box, budget_) > 0) {
       return Bad(t, "brings what the device holds");
     }
     const Tile* from = TileAt(array.source, t.from_device);
@@ -158,12 +168,12 @@ class Replay {
         const int32_t tile = target.layout->tile_of[p];
         for (const Box& box : needed) {
           lost += VolumeIn(missing[{static_cast<int32_t>(a), target.layout->tiles[tile].subgroup}],
-                           box);
+                           box, budget_);
         }
-        if (VolumeOf(got) + lost != VolumeOf(needed) || FindOverlap(got)) {
+        if (VolumeOf(got) + lost != VolumeOf(needed) || FindOverlap(got, budget_)) {
           return absl::InternalError(absl::StrCat(
               "array ", a, " device ", device, ": ", VolumeOf(got), " elements written of ",
-              VolumeOf(needed), FindOverlap(got) ? " overlapping" : ""));
+              VolumeOf(needed), FindOverlap(got, budget_) ? " overlapping" : ""));
         }
       }
     }
@@ -218,6 +228,7 @@ class Replay {
 
   const ReshardRequest request_;
   const Plan& plan_;
+  Budget& budget_;
   const Network network_;
   std::map<const DeviceList*, std::map<int64_t, int32_t>> positions_;
   int32_t window_ = 0;
@@ -230,8 +241,8 @@ class Replay {
 
 }  // namespace
 
-absl::Status ValidatePlan(const Plan& plan, const CanonicalRequest& request) {
-  return Replay(WithTargetOrder(request.request, plan.target_order()), plan).Run();
+absl::Status ValidatePlan(const Plan& plan, const CanonicalRequest& request, Budget& budget) {
+  return Replay(WithTargetOrder(request.request, plan.target_order()), plan, budget).Run();
 }
 
 }  // namespace remesh::planner

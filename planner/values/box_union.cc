@@ -37,13 +37,15 @@ int64_t MeetingPairs(absl::Span<const Box> boxes, int d, const Indices& order) {
 }
 
 std::optional<std::pair<size_t, size_t>> Sweep(absl::Span<const Box> boxes, int d,
-                                               const Indices& order) {
+                                               const Indices& order, Budget& budget) {
+  constexpr size_t kComparedPerAsk = 256;
   Indices active;
   for (size_t i : order) {
     const int64_t lo = boxes[i].dims[d].lo;
     std::erase_if(active, [&](size_t j) { return boxes[j].dims[d].hi <= lo; });
-    for (size_t j : active) {
-      if (Intersect(boxes[i], boxes[j])) return std::minmax(i, j);
+    for (size_t k = 0; k < active.size(); ++k) {
+      if (k % kComparedPerAsk == 0 && budget.Spent()) return std::nullopt;
+      if (Intersect(boxes[i], boxes[active[k]])) return std::minmax(i, active[k]);
     }
     active.push_back(i);
   }
@@ -129,7 +131,8 @@ class Decomposer {
 
 }  // namespace
 
-std::optional<std::pair<size_t, size_t>> FindOverlap(absl::Span<const Box> boxes) {
+std::optional<std::pair<size_t, size_t>> FindOverlap(absl::Span<const Box> boxes,
+                                                     Budget& budget) {
   if (boxes.size() < 2) return std::nullopt;
   if (boxes[0].rank() == 0) return std::pair<size_t, size_t>(0, 1);
   int best = 0;
@@ -144,7 +147,7 @@ std::optional<std::pair<size_t, size_t>> FindOverlap(absl::Span<const Box> boxes
     least = pairs;
   }
   if (least == 0) return std::nullopt;
-  return Sweep(boxes, best, best_order);
+  return Sweep(boxes, best, best_order, budget);
 }
 
 std::vector<Box> SlabDecomposition(std::vector<Box> boxes) {

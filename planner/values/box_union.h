@@ -8,13 +8,15 @@
 
 #include "absl/types/span.h"
 #include "planner/values/box.h"
+#include "planner/values/budget.h"
 
 namespace remesh::planner {
 
 // Two indices i < j of boxes that share an element, or nullopt when all are disjoint. Sweeps along
 // the dimension in which the fewest projections overlap: O(n log n) for grids, O(n^2) at worst.
-// REQUIRES: equal ranks, no empty box.
-std::optional<std::pair<size_t, size_t>> FindOverlap(absl::Span<const Box> boxes);
+// Returns nullopt, too, when the budget is spent. REQUIRES: equal ranks, no empty box.
+std::optional<std::pair<size_t, size_t>> FindOverlap(absl::Span<const Box> boxes,
+                                                     Budget& budget = Budget::Unlimited());
 
 // The slab decomposition of a union of disjoint boxes, sorted. It cuts along dimension 0 exactly
 // where the cross-section changes, and decomposes each slab likewise in the dimensions that follow.

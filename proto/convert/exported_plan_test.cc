@@ -188,6 +188,33 @@ TEST(ExportedPlanTest, ForgedFilesAreRefusedOrRight) {
   EXPECT_GT(taken, 10);  // figures are not trusted, so changing them changes nothing
 }
 
+// Found by fuzzing: a file of 467 bytes kept a planning thread busy for 30 s, one of a few bytes
+// more for hours, though the caller had gone.
+TEST(ExportedPlanTest, TheReplayEndsWithItsBudget) {
+  v1::PlanSpec spec = Spec();
+  v1::ArraySpec& array = *spec.mutable_arrays(0);
+  array.mutable_shape()->Clear();
+  for (int d = 0; d < 12; ++d) array.add_shape(2);
+  for (v1::Sharding* sharding : {array.mutable_source(), array.mutable_target()})
+    sharding->set_hlo_text("{replicated}");
+  array.mutable_source()->mutable_devices()->mutable_range()->set_count(1);
+  spec.mutable_options()->set_window_bytes(8);
+  const Made made = Make(spec);
+  const auto looks_of = [&](int most) {
+    int looks = 0;
+    planner::Budget budget([&] {
+      return ++looks <= most ? absl::OkStatus() : absl::CancelledError("the caller has gone");
+    });
+    const auto plan = Repriced(made.canonicalized.canonical, made.plan, budget);
+    EXPECT_EQ(plan.status().code(),
+              looks <= most ? absl::StatusCode::kOk : absl::StatusCode::kCancelled);
+    return looks;
+  };
+  const int all = looks_of(1 << 20);
+  EXPECT_GT(all, 200);  // of which but a few before the replay
+  for (const int most : {5, 50, all / 2, all - 1}) EXPECT_EQ(looks_of(most), most + 1);
+}
+
 TEST(ExportedPlanTest, FiguresAreNotBelieved) {
   const Made made = Make(Spec());
   auto rep = std::make_shared<planner::PlanRep>(made.plan.rep());

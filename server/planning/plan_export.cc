@@ -45,7 +45,7 @@ absl::StatusOr<v1::Plan> ImportPlan(PlanCache& cache, const v1::ImportPlanReques
   ASSIGN_OR_RETURN(proto::ImportedPlan imported,
                    proto::ReadExport(request.data(), spec, workers, budget));
   const planner::CanonicalRequest& canonical = imported.canonicalized.canonical;
-  ASSIGN_OR_RETURN(planner::Plan plan, planner::Repriced(canonical, imported.plan));
+  ASSIGN_OR_RETURN(planner::Plan plan, planner::Repriced(canonical, imported.plan, budget));
   CachedPlan cached{.request = canonical,
                     .plan = std::move(plan),
                     .compute_seconds = SaneSeconds(imported.file.compute_seconds())};

@@ -36,7 +36,15 @@ std::string Damaged(std::string bytes, const PlanFileInput& input) {
   return testing::Resealed(std::move(bytes));
 }
 
+// A replay takes at worst the square of its transfers.
+planner::Budget Looks(int most) {
+  return planner::Budget([most, looks = 0]() mutable {
+    return ++looks <= most ? absl::OkStatus() : absl::CancelledError("it takes too long");
+  });
+}
+
 void Use(const planner::CanonicalRequest& request, const planner::Plan& plan) {
+  constexpr int kLooksMax = 2000;
   plan.memory_bytes();
   if (!IsShort(plan)) return;
   plan.DebugString();
@@ -44,9 +52,11 @@ void Use(const planner::CanonicalRequest& request, const planner::Plan& plan) {
   plan.ForEachFlow([](const planner::Flow&) {});
   for (size_t h = 0; h < request.request.topology.hosts.size() && h < 4; ++h)
     planner::ForEachTransferOfHost(plan, static_cast<int32_t>(h), [](const planner::Transfer&) {});
-  (void)planner::ValidatePlan(plan, request);
+  planner::Budget validating = Looks(kLooksMax), repricing = Looks(kLooksMax);
+  (void)planner::ValidatePlan(plan, request, validating);
   if (!IsSmall(request.request)) return;
-  const auto repriced = planner::Repriced(request, plan);
+  const auto repriced = planner::Repriced(request, plan, repricing);
+  if (absl::IsCancelled(repriced.status())) return;
   if (!repriced.ok()) return CheckRefusal(repriced.status());
   REMESH_CHECK(planner::ValidatePlan(*repriced, request).ok());
 }
