@@ -44,7 +44,7 @@ planner::Budget Looks(int most) {
 }
 
 void Use(const planner::CanonicalRequest& request, const planner::Plan& plan) {
-  constexpr int kLooksMax = 2000;
+  constexpr int kLooksMax = 100;
   plan.memory_bytes();
   if (!IsShort(plan)) return;
   plan.DebugString();
