@@ -243,6 +243,9 @@ void AcceptLoop::End(const ConnectionTable::Connection& connection, const char* 
   Bar& bar = bars_[connection.address];
   bar.until = std::max(bar.until, std::chrono::steady_clock::now() + barred_for);
   shutdown(connection.fd, SHUT_RDWR);  // its owner learns of this and closes it
+  // What has arrived could still be read. This drops it, of a TCP connection.
+  const sockaddr nobody{.sa_family = AF_UNSPEC, .sa_data = {}};
+  connect(connection.fd, &nobody, sizeof(nobody));
 }
 
 bool AcceptLoop::IsBarred(const std::string& address) {

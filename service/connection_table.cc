@@ -163,8 +163,12 @@ std::vector<ConnectionTable::Connection> ConnectionTable::TakeNoisy(
     MessageBytes& messages, std::chrono::steady_clock::time_point now, const NoiseLimits& limits) {
   if (now - listened_ < kListenEvery) return {};
   listened_ = now;
-  Listen(messages.Take(), limits.forgiven);
+  Listen(messages.Take(), limits);
+  std::vector<int> slow;
+  for (const auto& [fd, entry] : entries_)
+    if (entry.slow_looks >= limits.slow_looks) slow.push_back(fd);
   std::vector<Connection> taken;
+  for (const int fd : slow) taken.push_back(Taken(fd));
   uint64_t all = 0;
   std::pair<uint64_t, std::string> loudest;
   for (auto& [address, noise] : noise_) {
@@ -185,7 +189,7 @@ std::vector<ConnectionTable::Connection> ConnectionTable::TakeNoisy(
 
 // Adds up what was read, less the messages among it. A message counts for its address even if its
 // connection was closed meanwhile.
-void ConnectionTable::Listen(const MessageBytes::ByPeer& messages, uint64_t forgiven) {
+void ConnectionTable::Listen(const MessageBytes::ByPeer& messages, const NoiseLimits& limits) {
   std::vector<int> closed;
   absl::flat_hash_map<std::string, uint64_t> explained;  // by address
   for (auto& [fd, entry] : entries_) {
@@ -195,15 +199,18 @@ void ConnectionTable::Listen(const MessageBytes::ByPeer& messages, uint64_t forg
     const bool open = SocketOf(fd) == entry.socket;
     if (!open) closed.push_back(fd);
     const uint64_t read = open ? ReadOf(fd).value_or(0) : 0;
+    const bool slow = bytes == 0 && read > entry.heard && read - entry.heard < limits.slow &&
+                      UnreadOf(fd) > 0;
+    entry.slow_looks = slow ? entry.slow_looks + 1 : 0;
     if (read > entry.heard) {
       entry.noise += read - entry.heard;
       noise_[entry.address] += read - entry.heard;
       entry.heard = read;
     }
-    entry.noise -= std::min(entry.noise, bytes + forgiven / kConnections);
+    entry.noise -= std::min(entry.noise, bytes + limits.forgiven / kConnections);
   }
   for (const int fd : closed) Remove(fd);
-  for (auto& [address, noise] : noise_) noise -= std::min(noise, explained[address] + forgiven);
+  for (auto& [address, noise] : noise_) noise -= std::min(noise, explained[address] + limits.forgiven);
   absl::erase_if(noise_, [](const auto& entry) { return entry.second == 0; });
 }
 

@@ -46,6 +46,10 @@ struct NoiseLimits {
   uint64_t of_all = uint64_t{1280} << 20;
   uint64_t least = uint64_t{16} << 20;    // an address with less is never the one to lose any
   uint64_t forgiven = uint64_t{4} << 20;  // a second, of each address: keepalive, cancelled calls
+  // A connection that is read more slowly than this, though more has arrived, and that completes no
+  // message, at so many looks in a row, keeps its reader busy with little: headers in tiny frames.
+  uint64_t slow = uint64_t{256} << 10;
+  int slow_looks = 4;
 };
 
 // The open accepted connections, by address. Closing a connection needs no notice: when an address
@@ -79,7 +83,7 @@ class ConnectionTable {
   // the loudest connections, until the rest is within the limit. If there is no such address, and
   // all together are above their limit, takes the loudest connection of the loudest address, unless
   // that has less than the least. What an address has sent counts on when its connections are
-  // closed. Not of Unix sockets. `messages` counts what all connections send.
+  // closed. Also takes connections that are slow to read (see NoiseLimits). Not of Unix sockets. `messages` counts what all connections send.
   std::vector<Connection> TakeNoisy(MessageBytes& messages,
                                     std::chrono::steady_clock::time_point now,
                                     const NoiseLimits& limits = {});
@@ -96,9 +100,10 @@ class ConnectionTable {
     uint64_t read = 0;   // bytes read, at MarkRead()
     uint64_t heard = 0;  // bytes read, at TakeNoisy()
     uint64_t noise = 0;
+    int slow_looks = 0;  // in a row
   };
   using Descriptors = std::map<uint64_t, int>;  // oldest first
-  void Listen(const MessageBytes::ByPeer& messages, uint64_t forgiven);
+  void Listen(const MessageBytes::ByPeer& messages, const NoiseLimits& limits);
   std::optional<Connection> TakeLoudest(const std::string& address, uint64_t least);
   void Remove(int fd);
   Connection Taken(int fd);

@@ -87,6 +87,28 @@ TEST_F(NoiseTest, MessagesAreNoNoiseOnceTheyHaveArrived) {
   }
 }
 
+// Headers in frames of a byte: they keep a thread of gRPC busy, and others behind it, with few bytes.
+TEST_F(NoiseTest, AConnectionThatIsSlowToReadAndCompletesNothingIsTaken) {
+  const auto slow = Connect("127.0.0.2"), calls = Connect("127.0.0.2"), idle = Connect("127.0.0.2"),
+             waits = Connect("127.0.0.2");
+  const auto read_one = [](const Pair& pair) {
+    char byte;
+    EXPECT_EQ(recv(pair.server.get(), &byte, 1, 0), 1);
+  };
+  const std::string words(100, 'x');
+  for (const auto* pair : {&slow, &calls, &waits})
+    EXPECT_EQ(send((*pair)->client.get(), words.data(), words.size(), 0), 100);
+  for (int look = 1; look <= limits_.slow_looks; ++look) {
+    read_one(*slow);
+    read_one(*calls);
+    Message(*calls, 1);
+    idle->Send(1);
+    EXPECT_EQ(Take().size(), look == limits_.slow_looks ? 1 : 0) << look;
+  }
+  read_one(*calls);
+  EXPECT_TRUE(Take().empty());
+}
+
 TEST_F(NoiseTest, ALittleIsForgivenEachSecond) {
   const auto pair = Connect("127.0.0.2");
   for (int i = 0; i < 300; ++i) {
