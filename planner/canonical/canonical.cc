@@ -346,7 +346,7 @@ class Canonicalizer {
 }  // namespace
 
 absl::StatusOr<CanonicalizedRequest> Canonicalize(const ReshardRequest& request, Budget& budget) {
-  RETURN_IF_ERROR(ValidateRequest(request));
+  RETURN_IF_ERROR(ValidateRequest(request, budget));
   return Canonicalizer(request, budget).Run();
 }
 

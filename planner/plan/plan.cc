@@ -80,12 +80,13 @@ void Plan::ForEachTransferFrom(int32_t first_window,
   whole.expansion().ForEachTransfer(visit, first_window);
 }
 
-void Plan::ForEachFlow(absl::FunctionRef<void(const Flow&)> visit) const {
+void Plan::ForEachFlow(absl::FunctionRef<void(const Flow&)> visit, Budget& budget) const {
   const auto keep = [](const PackedMove& move) { return move.from_device != move.to_device; };
   const WholePlan whole(*rep_, keep);
   whole.expansion().ForEachPart([&](int32_t window, const Work& work, Interval range) {
     const int64_t bits =
         rep_->geometry.BitsOfRange(*work.tape, range.lo, range.hi, rep_->schedule.slack_bits);
+    if (budget.Spent()) return false;
     if (bits == 0) return true;
     visit({.window = window,
            .from_device = work.from_device,

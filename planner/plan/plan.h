@@ -10,6 +10,7 @@
 #include "absl/functional/function_ref.h"
 #include "planner/atoms/missing_box.h"
 #include "planner/plan/transfer.h"
+#include "planner/values/budget.h"
 #include "planner/values/plan_summary.h"
 
 namespace remesh::planner {
@@ -44,8 +45,10 @@ class Plan {
   void ForEachTransferFrom(int32_t first_window,
                            absl::FunctionRef<bool(const Transfer&)> visit) const;
   // Visits the same bits by window and pair of different devices; a pair may come more than once in
-  // a window. Costs O(moves x parts), however many arrays and boxes there are.
-  void ForEachFlow(absl::FunctionRef<void(const Flow&)> visit) const;
+  // a window. Costs O(moves x parts), however many arrays and boxes there are. Ends early when the
+  // budget is spent.
+  void ForEachFlow(absl::FunctionRef<void(const Flow&)> visit,
+                   Budget& budget = Budget::Unlimited()) const;
 
   std::string DebugString() const;
   friend bool operator==(const Plan& a, const Plan& b);

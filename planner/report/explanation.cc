@@ -28,10 +28,10 @@ constexpr double kTie = 1e-3;
 
 int64_t Bytes(int64_t bits) { return (bits + 7) / 8; }
 
-LinkLoads TotalLoads(const Plan& plan, const Links& links) {
+LinkLoads TotalLoads(const Plan& plan, const Links& links, Budget& budget) {
   LinkLoads loads(links);
   plan.ForEachFlow(
-      [&](const Flow& flow) { loads.Add(flow.from_device, flow.to_device, flow.bits); });
+      [&](const Flow& flow) { loads.Add(flow.from_device, flow.to_device, flow.bits); }, budget);
   return loads;
 }
 
@@ -233,7 +233,8 @@ absl::StatusOr<Explanation> Explain(const CanonicalRequest& request, const Plan&
   const Network network = MakeNetwork(request.request);
   const Links links(network);
   const Names names(network, binding);
-  const LinkLoads loads = TotalLoads(plan, links);
+  const LinkLoads loads = TotalLoads(plan, links, budget);
+  RETURN_IF_ERROR(budget.Check());
   const PlanSummary& summary = plan.summary();
   Explanation explanation{.certificate = Words(plan.lower_bound_certificate(), binding),
                           .bottleneck = BottleneckText(links, loads, network, names),

@@ -10,6 +10,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
+#include "planner/report/flows.h"
 #include "planner/report/report_test.h"
 #include "tests/testing/random_request.h"
 
@@ -76,7 +77,7 @@ TEST(ExplainTest, ReplicasShareWritingAndAreReadOnceAHost) {
 }
 
 TEST(ExplainTest, ANarrowRackBinds) {
-  ReshardRequest request = RowsToColumns(64);
+  ReshardRequest request = RowsToColumns(128);
   for (Host& host : request.topology.hosts) host.parent = host.name + "-rack";
   request.topology.domains = {{"a-rack", "", 1e8, 1e8}, {"b-rack", "", 1e9, 1e9}};
   const ReportedPlan planned = PlanOf(request);
@@ -167,6 +168,29 @@ TEST(ExplainTest, TheBusiestRowIsThePlansBottleneck) {
     EXPECT_NEAR(static_cast<double>(between), static_cast<double>(crossing),
                 static_cast<double>(traffic.matrix.size() + traffic.steps.size()));
   }
+}
+
+// A plan of 383 bytes once kept a thread busy for more than 40 s after its caller had gone.
+TEST(ExplainTest, WhatWalksOverAllWindowsEndsWithItsBudget) {
+  ReshardRequest request = RowsToColumns(128);
+  request.options.window_bytes = 16;
+  const ReportedPlan planned = PlanOf(request);
+  const auto windows_of = [&](int most) {
+    Budget budget([&, looks = 0]() mutable {
+      return ++looks <= most ? absl::OkStatus() : absl::CancelledError("the caller has gone");
+    });
+    int windows = 0;
+    ForEachWindow(planned.plan, [&](int32_t, absl::Span<const Flow>) { ++windows; }, budget);
+    return windows;
+  };
+  const int all = windows_of(1 << 20);
+  EXPECT_GT(all, 200);
+  EXPECT_LT(windows_of(1), all / 2);
+  Budget spent([] { return absl::CancelledError("the caller has gone"); });
+  EXPECT_EQ(Explain(planned.request, planned.plan, planned.binding, {}, spent).status().code(),
+            absl::StatusCode::kCancelled);
+  EXPECT_LT(ChromeTrace(planned.request, planned.plan, planned.binding, {}, spent).size(),
+            ChromeTrace(planned.request, planned.plan, planned.binding).size());
 }
 
 }  // namespace

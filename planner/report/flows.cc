@@ -29,7 +29,8 @@ void MergePairs(std::vector<Flow>& flows) {
 }  // namespace
 
 void ForEachWindow(const Plan& plan,
-                   absl::FunctionRef<void(int32_t window, absl::Span<const Flow> flows)> visit) {
+                   absl::FunctionRef<void(int32_t window, absl::Span<const Flow> flows)> visit,
+                   Budget& budget) {
   std::vector<Flow> flows;
   const auto flush = [&] {
     if (flows.empty()) return;
@@ -37,21 +38,24 @@ void ForEachWindow(const Plan& plan,
     visit(flows[0].window, flows);
     flows.clear();
   };
-  plan.ForEachFlow([&](const Flow& flow) {
-    if (!flows.empty() && flow.window != flows[0].window) flush();
-    flows.push_back(flow);
-  });
+  plan.ForEachFlow(
+      [&](const Flow& flow) {
+        if (!flows.empty() && flow.window != flows[0].window) flush();
+        flows.push_back(flow);
+      },
+      budget);
   flush();
 }
 
-double StretchOf(const Plan& plan, const Links& links) {
+double StretchOf(const Plan& plan, const Links& links, Budget& budget) {
   LinkLoads loads(links);
   double seconds = 0;
-  ForEachWindow(plan, [&](int32_t, absl::Span<const Flow> flows) {
+  const auto add = [&](int32_t, absl::Span<const Flow> flows) {
     loads.Clear();
     for (const Flow& flow : flows) loads.Add(flow.from_device, flow.to_device, flow.bits);
     seconds += WindowSeconds(loads.seconds());
-  });
+  };
+  ForEachWindow(plan, add, budget);
   return seconds > 0 ? plan.summary().predicted_seconds / seconds : 1;
 }
 

@@ -142,9 +142,9 @@ void WriteWhen(const Traffic& traffic, JsonWriter& json) {
 }  // namespace
 
 std::string HtmlPage(const CanonicalRequest& request, const Plan& plan, const Binding& binding,
-                     const Explanation& explanation, std::string_view label) {
+                     const Explanation& explanation, std::string_view label, Budget& budget) {
   const std::vector<AlikeTraffic> alike = AlikeOf(explanation.domains, binding);
-  const Traffic traffic = TrafficOf(request, plan, binding, alike);
+  const Traffic traffic = TrafficOf(request, plan, binding, alike, {}, budget);
   JsonWriter json;
   json.BeginObject();
   WriteScope(request, label, json);

@@ -15,10 +15,12 @@ namespace remesh::planner {
 // nothing from the network, not even fonts, and holds its numbers as JSON. Names of hosts, and
 // `label`, may contain any text.
 //
-// `label`: the reader's name for the arrays, for the title; "" when they have none.
+// Incomplete when the budget is spent. `label`: the reader's name for the arrays, for the title;
+// "" when they have none.
 // REQUIRES: `plan` came from `request`, `binding` from its canonicalization; `explanation` is of
 // this plan.
 std::string HtmlPage(const CanonicalRequest& request, const Plan& plan, const Binding& binding,
-                     const Explanation& explanation, std::string_view label);
+                     const Explanation& explanation, std::string_view label,
+                     Budget& budget = Budget::Unlimited());
 
 }  // namespace remesh::planner

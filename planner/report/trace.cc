@@ -201,28 +201,29 @@ class TraceWriter {
 
 // Whether there are at most `arrows_max` arrows: one for each pair of devices on different hosts
 // and window.
-bool FewArrows(const Plan& plan, const Network& network, int64_t arrows_max) {
+bool FewArrows(const Plan& plan, const Network& network, int64_t arrows_max, Budget& budget) {
   const int64_t messages = plan.summary().messages;  // includes those inside hosts
   if (messages <= arrows_max) return true;
   if (messages > 16 * arrows_max) return false;
   int64_t arrows = 0;
-  ForEachWindow(plan, [&](int32_t, absl::Span<const Flow> flows) {
+  const auto count = [&](int32_t, absl::Span<const Flow> flows) {
     for (const Flow& flow : flows) {
       arrows += network.host_of[flow.from_device] != network.host_of[flow.to_device];
     }
-  });
+  };
+  ForEachWindow(plan, count, budget);
   return arrows <= arrows_max;
 }
 
 }  // namespace
 
 std::string ChromeTrace(const CanonicalRequest& request, const Plan& plan, const Binding& binding,
-                        const TraceOptions& options) {
+                        const TraceOptions& options, Budget& budget) {
   const Network network = MakeNetwork(request.request);
   const Links links(network);
   const Detail detail = ChooseDetail(network, plan, options.events_max);
-  const bool arrows = FewArrows(plan, network, options.arrows_max);
-  TraceWriter writer(network, binding, detail, StretchOf(plan, links));
+  const bool arrows = FewArrows(plan, network, options.arrows_max, budget);
+  TraceWriter writer(network, binding, detail, StretchOf(plan, links, budget));
   LinkLoads window_loads(links);
   std::vector<Flow> step_flows;
   double step_seconds = 0;
@@ -235,7 +236,7 @@ std::string ChromeTrace(const CanonicalRequest& request, const Plan& plan, const
     step_flows.clear();
     step_seconds = 0;
   };
-  ForEachWindow(plan, [&](int32_t window, absl::Span<const Flow> flows) {
+  const auto add = [&](int32_t window, absl::Span<const Flow> flows) {
     if (window / detail.windows_per_step != step) flush();
     step = window / detail.windows_per_step;
     window_loads.Clear();
@@ -244,7 +245,8 @@ std::string ChromeTrace(const CanonicalRequest& request, const Plan& plan, const
     }
     step_seconds += WindowSeconds(window_loads.seconds());
     step_flows.insert(step_flows.end(), flows.begin(), flows.end());
-  });
+  };
+  ForEachWindow(plan, add, budget);
   flush();
   return writer.Finish(request, plan.summary());
 }

@@ -6,6 +6,7 @@
 
 #include "planner/canonical/canonical.h"
 #include "planner/plan/plan.h"
+#include "planner/values/budget.h"
 
 namespace remesh::planner {
 
@@ -18,10 +19,11 @@ struct TraceOptions {
 // one process for each host, with one thread for each direction of each NIC and one for moves
 // inside the host; an event for each window at work there, as long as its bytes take at the link's
 // capacity; arrows from sender to receiver; and a counter of bytes in flight. Times are as in
-// links.h, stretched to end at the predicted time.
+// links.h, stretched to end at the predicted time. Incomplete when the budget is spent.
 //
 // REQUIRES: `plan` came from `request`, `binding` from its canonicalization.
 std::string ChromeTrace(const CanonicalRequest& request, const Plan& plan, const Binding& binding,
-                        const TraceOptions& options = {});
+                        const TraceOptions& options = {},
+                        Budget& budget = Budget::Unlimited());
 
 }  // namespace remesh::planner

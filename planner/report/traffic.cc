@@ -59,11 +59,11 @@ std::vector<Traffic::Group> GroupsOf(const Binding& binding, int32_t hosts_per_g
 class Recorder {
  public:
   Recorder(const Network& network, const Links& links, const Plan& plan, std::vector<Place> places,
-           Traffic& traffic)
+           Traffic& traffic, Budget& budget)
       : network_(network),
         places_(std::move(places)),
         windows_(plan.summary().windows),
-        stretch_(StretchOf(plan, links)),
+        stretch_(StretchOf(plan, links, budget)),
         loads_(links),
         bits_in_(places_.size(), 0),
         bits_out_(places_.size(), 0),
@@ -161,7 +161,8 @@ class Recorder {
 }  // namespace
 
 Traffic TrafficOf(const CanonicalRequest& request, const Plan& plan, const Binding& binding,
-                  const std::vector<AlikeTraffic>& alike, const TrafficOptions& options) {
+                  const std::vector<AlikeTraffic>& alike, const TrafficOptions& options,
+                  Budget& budget) {
   const Network network = MakeNetwork(request.request);
   const Links links(network);
   Traffic traffic;
@@ -171,10 +172,11 @@ Traffic TrafficOf(const CanonicalRequest& request, const Plan& plan, const Bindi
   traffic.hosts_per_group = std::max(1, CeilDiv(network.host_count(), options.groups_max));
   traffic.groups = GroupsOf(binding, traffic.hosts_per_group);
   traffic.windows_per_step = std::max(1, CeilDiv(plan.summary().windows, options.steps_max));
-  Recorder recorder(network, links, plan, PlacesOf(binding, traffic), traffic);
-  ForEachWindow(plan, [&](int32_t window, absl::Span<const Flow> flows) {
-    recorder.AddWindow(window, flows);
-  });
+  Recorder recorder(network, links, plan, PlacesOf(binding, traffic), traffic, budget);
+  ForEachWindow(
+      plan,
+      [&](int32_t window, absl::Span<const Flow> flows) { recorder.AddWindow(window, flows); },
+      budget);
   recorder.Finish();
   return traffic;
 }

@@ -64,7 +64,9 @@ struct TrafficOptions {
 
 // REQUIRES: `plan` came from `request`, `binding` from its canonicalization; `alike` are the kinds
 // of its rows. Times are as in links.h, stretched to end at the predicted time: see flows.h.
+// Incomplete when the budget is spent.
 Traffic TrafficOf(const CanonicalRequest& request, const Plan& plan, const Binding& binding,
-                  const std::vector<AlikeTraffic>& alike, const TrafficOptions& options = {});
+                  const std::vector<AlikeTraffic>& alike, const TrafficOptions& options = {},
+                  Budget& budget = Budget::Unlimited());
 
 }  // namespace remesh::planner

@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
+#include "base/status_macros.h"
 #include "planner/values/median_cut.h"
 
 namespace remesh::planner {
@@ -18,6 +19,7 @@ namespace {
 constexpr int64_t kRegionsMax = int64_t{1} << 24;
 
 struct Search {
+  Budget& budget;
   int64_t regions_left = kRegionsMax;
   std::optional<Box> uncovered;
 };
@@ -25,7 +27,7 @@ struct Search {
 // True when `boxes`, each of which overlaps `region`, cover it; else search.uncovered is a box that
 // none of them overlaps. The depth is the logarithm of the number of boundaries.
 bool Covers(const Box& region, const std::vector<const Box*>& boxes, Search& search) {
-  if (boxes.empty() || --search.regions_left < 0) {
+  if (boxes.empty() || --search.regions_left < 0 || search.budget.Spent()) {
     search.uncovered = region;
     return false;
   }
@@ -60,7 +62,8 @@ bool HasLivingPosition(const Tile& tile, const std::vector<bool>& lost) {
 
 }  // namespace
 
-absl::Status CheckCovers(const Layout& layout, absl::Span<const int32_t> lost_positions) {
+absl::Status CheckCovers(const Layout& layout, absl::Span<const int32_t> lost_positions,
+                         Budget& budget) {
   const Box whole = Box::Whole(layout.shape);
   if (whole.empty()) return absl::OkStatus();
   std::vector<bool> lost(layout.device_count, false);
@@ -74,8 +77,9 @@ absl::Status CheckCovers(const Layout& layout, absl::Span<const int32_t> lost_po
   }
   for (const auto& [subgroup, boxes] : boxes_of_subgroup) {
     if (CoversByCount(layout, boxes)) continue;
-    Search search;
+    Search search{.budget = budget, .uncovered = {}};
     if (Covers(whole, boxes, search)) continue;
+    RETURN_IF_ERROR(budget.Check());
     const std::string of =
         layout.subgroup_kind.empty() ? "" : absl::StrCat(" of subgroup ", subgroup);
     if (search.regions_left < 0)

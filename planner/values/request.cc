@@ -21,7 +21,7 @@ namespace {
 // Checks the parts of a request; shared layouts and device lists are checked once.
 class Checker {
  public:
-  explicit Checker(const ReshardRequest& request) : request_(request) {}
+  Checker(const ReshardRequest& request, Budget& budget) : request_(request), budget_(budget) {}
 
   absl::Status Check() {
     RETURN_IF_ERROR(AtField("topology", ValidateTopology(request_.topology)));
@@ -155,7 +155,7 @@ class Checker {
   // uncovered.
   absl::Status CheckSource(const Layout& layout) {
     if (!checked_sources_.insert(&layout).second) return absl::OkStatus();
-    return CheckCovers(layout);
+    return CheckCovers(layout, {}, budget_);
   }
 
   absl::Status CheckSubgroups(const Layout& source, const Layout& target) {
@@ -180,6 +180,7 @@ class Checker {
   }
 
   const ReshardRequest& request_;
+  Budget& budget_;
   absl::flat_hash_set<int64_t> devices_;
   absl::flat_hash_set<int64_t> lost_;
   __int128 bits_ = 0;
@@ -195,6 +196,8 @@ class Checker {
 
 }  // namespace
 
-absl::Status ValidateRequest(const ReshardRequest& request) { return Checker(request).Check(); }
+absl::Status ValidateRequest(const ReshardRequest& request, Budget& budget) {
+  return Checker(request, budget).Check();
+}
 
 }  // namespace remesh::planner

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "planner/values/budget.h"
 #include "planner/values/element_type.h"
 #include "planner/values/layout.h"
 #include "planner/values/topology.h"
@@ -78,6 +79,7 @@ struct ReshardRequest {
 // or repeated; a layout of another shape; device lists with repeats or devices outside the
 // topology; a source whose shards, those of lost devices included, do not cover the array; subgroup
 // kinds or subgroups that differ between source and target.
-absl::Status ValidateRequest(const ReshardRequest& request);
+absl::Status ValidateRequest(const ReshardRequest& request,
+                             Budget& budget = Budget::Unlimited());
 
 }  // namespace remesh::planner

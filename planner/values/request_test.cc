@@ -11,6 +11,7 @@
 #include "planner/canonical/canonical.h"
 #include "planner/make_plan.h"
 #include "planner/plan/plan.h"
+#include "planner/values/coverage.h"
 
 namespace remesh::planner {
 namespace {
@@ -205,6 +206,34 @@ TEST(RequestTest, NestedBoxesAreRefusedBeforeTheyTakeAllMemory) {
   const auto refused = MakePlan(Canonicalize(request)->canonical);
   EXPECT_EQ(refused.status().code(), absl::StatusCode::kResourceExhausted);
   EXPECT_EQ(GetErrorInfo(refused.status()).reason, "TOO_MANY_OVERLAPS") << refused.status();
+}
+
+// Combs in all dimensions but one, under two halves that cover everything: regions grow with the
+// power of the dimensions, and a request of 3 KB once kept a planning thread busy for 10 s.
+TEST(RequestTest, TheSearchForGapsEndsWithItsBudget) {
+  constexpr int64_t kTeeth = 6;
+  const Shape shape = {2, 2 * kTeeth, 2 * kTeeth, 2 * kTeeth};
+  std::vector<std::vector<Box>> boxes;
+  for (int64_t half : {0, 1}) {
+    boxes.push_back({Box::Whole(shape)});
+    boxes.back()[0].dims[0] = {half, half + 1};
+  }
+  for (size_t d = 1; d < shape.size(); ++d) {
+    boxes.emplace_back();
+    for (int64_t tooth = 0; tooth < kTeeth; ++tooth) {
+      boxes.back().push_back(Box::Whole(shape));
+      boxes.back().back().dims[d] = {2 * tooth, 2 * tooth + 1};
+    }
+  }
+  const absl::StatusOr<Layout> layout = MakeBoxLayout(shape, boxes);
+  ASSERT_TRUE(layout.ok()) << layout.status();
+  EXPECT_TRUE(CheckCovers(*layout).ok());
+  int looks = 0;
+  Budget budget([&] {
+    return ++looks < 3 ? absl::OkStatus() : absl::CancelledError("the caller has gone");
+  });
+  EXPECT_EQ(CheckCovers(*layout, {}, budget).code(), absl::StatusCode::kCancelled);
+  EXPECT_EQ(looks, 3);
 }
 
 }  // namespace

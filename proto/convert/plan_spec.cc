@@ -162,7 +162,7 @@ absl::StatusOr<ReshardRequest> ToReshardRequest(const v1::PlanSpec& spec, const 
     request.arrays.push_back(std::move(array));
     RETURN_IF_ERROR(budget.Check());
   }
-  RETURN_IF_ERROR(planner::ValidateRequest(request));
+  RETURN_IF_ERROR(planner::ValidateRequest(request, budget));
   return request;
 }
 

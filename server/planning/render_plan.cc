@@ -17,8 +17,12 @@ absl::StatusOr<std::string> RenderPlan(const BoundPlan& plan, const v1::RenderPl
     case v1::RenderPlanRequest::FORM_UNSPECIFIED:
     case v1::RenderPlanRequest::HTML:
       break;
-    case v1::RenderPlanRequest::TRACE:
-      return planner::ChromeTrace(cached.request, cached.plan, plan.binding);
+    case v1::RenderPlanRequest::TRACE: {
+      std::string trace =
+          planner::ChromeTrace(cached.request, cached.plan, plan.binding, {}, budget);
+      RETURN_IF_ERROR(budget.Check());
+      return trace;
+    }
     default:
       return InvalidField("form", absl::StrCat(static_cast<int>(request.form())),
                           "is not a known form");
@@ -27,7 +31,10 @@ absl::StatusOr<std::string> RenderPlan(const BoundPlan& plan, const v1::RenderPl
       proto::ToExplainOptions(request.checkpoint_bytes_per_second());
   ASSIGN_OR_RETURN(const planner::Explanation explanation,
                    planner::Explain(cached.request, cached.plan, plan.binding, options, budget));
-  return planner::HtmlPage(cached.request, cached.plan, plan.binding, explanation, request.label());
+  std::string page = planner::HtmlPage(cached.request, cached.plan, plan.binding, explanation,
+                                       request.label(), budget);
+  RETURN_IF_ERROR(budget.Check());
+  return page;
 }
 
 }  // namespace remesh::server
