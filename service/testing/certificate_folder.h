@@ -2,11 +2,13 @@
 #pragma once
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
 #include <string>
 
+#include "absl/strings/str_cat.h"
 #include "service/certificates.h"
 
 namespace remesh::service {
@@ -16,7 +18,8 @@ class CertificateFolder {
  public:
   CertificateFolder()
       : folder_(std::filesystem::path(testing::TempDir()) /
-                testing::UnitTest::GetInstance()->current_test_info()->name()) {
+                absl::StrCat(testing::UnitTest::GetInstance()->current_test_info()->name(), "-",
+                             getpid())) {
     std::filesystem::create_directories(folder_);
   }
   ~CertificateFolder() { std::filesystem::remove_all(folder_); }
