@@ -140,13 +140,15 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(Options options, Core& cor
   server->pollers_->Start();
   SetServing(*server->server_, true);
   server->hand_over_ = std::make_unique<service::HandOver>(std::move(acceptors));
+  auto* const to = server->hand_over_.get();
   server->accepts_ = std::make_unique<service::AcceptLoop>(
       std::move(listeners.sockets),
       service::AcceptLoop::Options{.per_address_max = o.connections_per_address,
+                                   .on_shutdown = [to](int connection) { to->Drop(connection); },
                                    .unfinished = o.unfinished_calls,
                                    .messages = o.message_bytes,
                                    .noise = NoiseLimitsFor(o.message_bytes_max)},
-      [to = server->hand_over_.get()](int connection) { to->Pass(Fd(connection)); });
+      [to](int connection) { to->Pass(Fd(connection)); });
   return server;
 }
 

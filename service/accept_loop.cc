@@ -168,8 +168,7 @@ Fd AcceptLoop::MakeRoom(Fd connection) {
   if (CloseLongestSilent()) {
     lower = Lowered(connection);
   } else if (const auto newest = table_.TakeNewestOfBusiest(address)) {
-    // The handler's owner must close it; the shutdown tells that owner.
-    shutdown(newest->fd, SHUT_RDWR);
+    ShutDown(newest->fd);
     lower = AwaitRoom(connection);
   }
   if (lower) return lower;
@@ -237,15 +236,22 @@ void AcceptLoop::EndNoisy() {
     bars_[connection.address].remembered_until = now + kNoiseIsRemembered;
 }
 
+void AcceptLoop::ShutDown(int connection) {
+  shutdown(connection, SHUT_RDWR);  // its owner learns of this and closes it
+  if (options_.on_shutdown) options_.on_shutdown(connection);
+}
+
 void AcceptLoop::End(const ConnectionTable::Connection& connection, const char* why,
                      std::chrono::nanoseconds barred_for) {
   LogWarning(absl::StrCat("connection ended: ", why), {{"peer", connection.peer}});
   Bar& bar = bars_[connection.address];
   bar.until = std::max(bar.until, std::chrono::steady_clock::now() + barred_for);
-  shutdown(connection.fd, SHUT_RDWR);  // its owner learns of this and closes it
+  // The owner may close its descriptor at once, and another socket get it.
+  const Fd same(fcntl(connection.fd, F_DUPFD_CLOEXEC, 0));
+  ShutDown(connection.fd);
   // What has arrived could still be read. This drops it, of a TCP connection.
   const sockaddr nobody{.sa_family = AF_UNSPEC, .sa_data = {}};
-  connect(connection.fd, &nobody, sizeof(nobody));
+  if (same) connect(same.get(), &nobody, sizeof(nobody));
 }
 
 bool AcceptLoop::IsBarred(const std::string& address) {

@@ -45,6 +45,9 @@ class AcceptLoop {
     // them.
     bool forgets_taken = false;
     int reserved_descriptors = kReservedDescriptors;
+    // Called when a connection that was handed over has been shut down, for its owner to close it.
+    // Null: the owner learns of it from the connection.
+    std::function<void(int connection)> on_shutdown;
     std::shared_ptr<UnfinishedCalls> unfinished;  // null: not counted
     std::shared_ptr<MessageBytes> messages;       // of all calls; null: noise is not limited
     NoiseLimits noise;
@@ -95,6 +98,7 @@ class AcceptLoop {
   bool CloseLongestSilent(const std::string* address = nullptr);
   void EndExcessive();
   void EndNoisy();
+  void ShutDown(int connection);
   // `why` completes "connection ended: ".
   void End(const ConnectionTable::Connection& connection, const char* why,
            std::chrono::nanoseconds barred_for);

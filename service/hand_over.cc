@@ -27,6 +27,11 @@ void HandOver::Pass(Fd connection) {
   waiting_.push_back(std::move(connection));
 }
 
+void HandOver::Drop(int connection) {
+  absl::MutexLock lock(&mutex_);
+  std::erase_if(waiting_, [connection](const Fd& waits) { return waits.get() == connection; });
+}
+
 void HandOver::Run(Taker& taker) {
   std::list<Fd>::iterator busy;
   while (Fd connection = Next(busy)) {

@@ -30,6 +30,8 @@ class HandOver {
 
   // Queues the connection for the next taker that is free. Thread-safe.
   void Pass(Fd connection);
+  // Closes the connection if no taker has it yet. Thread-safe.
+  void Drop(int connection);
 
  private:
   void Run(Taker& taker);

@@ -49,6 +49,21 @@ TEST(HandOverTest, ABusyConnectionKeepsNoOtherWaiting) {
   EXPECT_EQ(send(busy.get(), "x", 1, MSG_NOSIGNAL), 1);
 }
 
+// Regression: a connection that was ended kept its descriptor until a taker was free.
+TEST(HandOverTest, AConnectionThatWaitsCanBeDropped) {
+  HandOver hand_over(Readers(1));
+  auto [busy, busy_end] = Pair();
+  hand_over.Pass(std::move(busy_end));
+  auto [first, first_end] = Pair();
+  auto [second, second_end] = Pair();
+  const int dropped = first_end.get();
+  hand_over.Pass(std::move(first_end));
+  hand_over.Pass(std::move(second_end));
+  hand_over.Drop(dropped);
+  EXPECT_TRUE(IsClosed(first));
+  EXPECT_EQ(send(second.get(), "x", 1, MSG_NOSIGNAL), 1);
+}
+
 TEST(HandOverTest, ItsEndEndsBusyConnectionsAndThoseThatWait) {
   std::vector<Fd> ours;
   {
