@@ -164,11 +164,7 @@ std::vector<ConnectionTable::Connection> ConnectionTable::TakeNoisy(
   if (now - listened_ < kListenEvery) return {};
   listened_ = now;
   Listen(messages.Take(), limits);
-  std::vector<int> slow;
-  for (const auto& [fd, entry] : entries_)
-    if (entry.slow_looks >= limits.slow_looks) slow.push_back(fd);
-  std::vector<Connection> taken;
-  for (const int fd : slow) taken.push_back(Taken(fd));
+  std::vector<Connection> taken = TakeSlow(limits);
   uint64_t all = 0;
   std::pair<uint64_t, std::string> loudest;
   for (auto& [address, noise] : noise_) {
@@ -187,6 +183,22 @@ std::vector<ConnectionTable::Connection> ConnectionTable::TakeNoisy(
   return taken;
 }
 
+std::vector<ConnectionTable::Connection> ConnectionTable::TakeSlow(const NoiseLimits& limits) {
+  absl::flat_hash_map<std::string, std::vector<int>> slow;  // by address
+  size_t most = 0;
+  for (const auto& [fd, entry] : entries_) {
+    if (entry.slow_looks < limits.slow_looks) continue;
+    slow[entry.address].push_back(fd);
+    most = std::max(most, slow[entry.address].size());
+  }
+  std::vector<Connection> taken;
+  for (const auto& [address, connections] : slow) {
+    if (connections.size() < most) continue;  // may be slow because of the others
+    for (const int fd : connections) taken.push_back(Taken(fd));
+  }
+  return taken;
+}
+
 // Adds up what was read, less the messages among it. A message counts for its address even if its
 // connection was closed meanwhile.
 void ConnectionTable::Listen(const MessageBytes::ByPeer& messages, const NoiseLimits& limits) {
@@ -198,9 +210,10 @@ void ConnectionTable::Listen(const MessageBytes::ByPeer& messages, const NoiseLi
     explained[entry.address] += bytes;
     const bool open = SocketOf(fd) == entry.socket;
     if (!open) closed.push_back(fd);
-    const uint64_t read = open ? ReadOf(fd).value_or(0) : 0;
-    const bool slow = bytes == 0 && read > entry.heard && read - entry.heard < limits.slow &&
-                      UnreadOf(fd) > 0;
+    const std::optional<uint64_t> known = open ? ReadOf(fd) : std::nullopt;
+    const uint64_t read = known.value_or(0);
+    const bool little = known ? read > entry.heard && read - entry.heard < limits.slow : open;
+    const bool slow = bytes == 0 && little && UnreadOf(fd) > 0;
     entry.slow_looks = slow ? entry.slow_looks + 1 : 0;
     if (read > entry.heard) {
       entry.noise += read - entry.heard;
@@ -210,7 +223,8 @@ void ConnectionTable::Listen(const MessageBytes::ByPeer& messages, const NoiseLi
     entry.noise -= std::min(entry.noise, bytes + limits.forgiven / kConnections);
   }
   for (const int fd : closed) Remove(fd);
-  for (auto& [address, noise] : noise_) noise -= std::min(noise, explained[address] + limits.forgiven);
+  for (auto& [address, noise] : noise_)
+    noise -= std::min(noise, explained[address] + limits.forgiven);
   absl::erase_if(noise_, [](const auto& entry) { return entry.second == 0; });
 }
 

@@ -48,6 +48,7 @@ struct NoiseLimits {
   uint64_t forgiven = uint64_t{4} << 20;  // a second, of each address: keepalive, cancelled calls
   // A connection that is read more slowly than this, though more has arrived, and that completes no
   // message, at so many looks in a row, keeps its reader busy with little: headers in tiny frames.
+  // Of a Unix socket only what has arrived is known.
   uint64_t slow = uint64_t{256} << 10;
   int slow_looks = 4;
 };
@@ -83,7 +84,9 @@ class ConnectionTable {
   // the loudest connections, until the rest is within the limit. If there is no such address, and
   // all together are above their limit, takes the loudest connection of the loudest address, unless
   // that has less than the least. What an address has sent counts on when its connections are
-  // closed. Also takes connections that are slow to read (see NoiseLimits). Not of Unix sockets. `messages` counts what all connections send.
+  // closed. Does not know what Unix sockets have read. Also takes connections that are slow to read
+  // (see NoiseLimits), of the addresses with most of them. `messages` counts what all connections
+  // send.
   std::vector<Connection> TakeNoisy(MessageBytes& messages,
                                     std::chrono::steady_clock::time_point now,
                                     const NoiseLimits& limits = {});
@@ -103,6 +106,7 @@ class ConnectionTable {
     int slow_looks = 0;  // in a row
   };
   using Descriptors = std::map<uint64_t, int>;  // oldest first
+  std::vector<Connection> TakeSlow(const NoiseLimits& limits);
   void Listen(const MessageBytes::ByPeer& messages, const NoiseLimits& limits);
   std::optional<Connection> TakeLoudest(const std::string& address, uint64_t least);
   void Remove(int fd);

@@ -2,6 +2,7 @@
 #include "service/connection_table.h"
 
 #include <arpa/inet.h>
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/socket.h>
 
@@ -107,6 +108,30 @@ TEST_F(NoiseTest, AConnectionThatIsSlowToReadAndCompletesNothingIsTaken) {
   }
   read_one(*calls);
   EXPECT_TRUE(Take().empty());
+}
+
+// Regression: nothing ended connections of a Unix socket that keep its server busy.
+TEST_F(NoiseTest, AConnectionOfAUnixSocketThatIsSlowToReadIsTaken) {
+  const auto connect = [this](const char* user) {
+    int fds[2];
+    EXPECT_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fds), 0);
+    auto pair = std::make_unique<Pair>(Fd(fds[0]), Fd(fds[1]));
+    EXPECT_TRUE(table_.Admit(pair->server.get(), user));
+    return pair;
+  };
+  const auto slow = connect("uid 1"), also_slow = connect("uid 1"), waits = connect("uid 2"),
+             calls = connect("uid 1"), idle = connect("uid 1");
+  for (const auto* pair : {&slow, &also_slow, &waits, &calls})
+    EXPECT_EQ(send((*pair)->client.get(), "xx", 2, 0), 2);
+  std::vector<int> taken;
+  for (int look = 1; look <= limits_.slow_looks; ++look) {
+    EXPECT_TRUE(taken.empty()) << look;
+    Message(*calls, 1);
+    idle->Send(1);
+    taken = Take();
+  }
+  EXPECT_THAT(taken, testing::UnorderedElementsAre(slow->server.get(), also_slow->server.get()));
+  EXPECT_EQ(Take(), std::vector<int>{waits->server.get()}) << "it still waits";
 }
 
 TEST_F(NoiseTest, ALittleIsForgivenEachSecond) {

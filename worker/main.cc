@@ -12,6 +12,7 @@
 #include "service/heap.h"
 #include "service/library_log.h"
 #include "service/log.h"
+#include "service/pollers.h"
 #include "service/read_settings.h"
 #include "service/signals.h"
 #include "service/thread_limits.h"
@@ -38,7 +39,7 @@ int ThreadsNeeded(const WorkerOptions& options) {
   constexpr int kOwn = 18;
   const int grpc = 16 + 4 * static_cast<int>(std::thread::hardware_concurrency());
   return kOwn + grpc + service::MetricsEndpoint::kThreads + service::HandOver::kThreads +
-         static_cast<int>(options.copy_threads);
+         service::Pollers::kThreads + static_cast<int>(options.copy_threads);
 }
 
 // `settings` belongs to other options: this function completes a copy.

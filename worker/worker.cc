@@ -356,10 +356,13 @@ absl::Status Worker::Serve() {
   builder.RegisterService(service_.get());
   auto calls = std::make_shared<service::UnfinishedCalls>();
   auto creators = service::RpcMetricsInterceptors(registry_, {"remesh.v1.LocalService"});
+  auto bytes = std::make_shared<service::MessageBytes>();
   creators.push_back(service::UnfinishedCalls::Count(calls, builder));
+  creators.push_back(service::MessageBytes::Count(bytes));
   builder.experimental().SetInterceptorCreators(std::move(creators));
   ASSIGN_OR_RETURN(server_, UnixServer::Start(builder, options_.socket_path, gate_,
-                                              {.unfinished_calls = std::move(calls)}));
+                                              {.unfinished_calls = std::move(calls),
+                                               .message_bytes = std::move(bytes)}));
   ASSIGN_OR_RETURN(handle_server_, ServeHandles(options_.socket_path, &handles_, &gate_, [this] {
                      strand_->Post([this] { agent_->buffers().GiveLost(); });
                    }));

@@ -49,8 +49,9 @@ void SetServing(grpc::Server& server, bool serving) {
 
 }  // namespace
 
-UnixServer::UnixServer(std::string path, std::unique_ptr<grpc::Server> server)
-    : path_(std::move(path)), server_(std::move(server)) {}
+UnixServer::UnixServer(std::string path, std::unique_ptr<grpc::Server> server,
+                       std::unique_ptr<service::Pollers> pollers)
+    : path_(std::move(path)), server_(std::move(server)), pollers_(std::move(pollers)) {}
 
 absl::StatusOr<std::unique_ptr<UnixServer>> UnixServer::Start(grpc::ServerBuilder& builder,
                                                               const std::string& path,
@@ -59,17 +60,22 @@ absl::StatusOr<std::unique_ptr<UnixServer>> UnixServer::Start(grpc::ServerBuilde
   ASSIGN_OR_RETURN(listeners.emplace_back(), ListenAt(path, SOCK_STREAM, 0660, "socket_path"));
   grpc::EnableDefaultHealthCheckService(true);
   AddArguments(options.idle_max, builder);
+  auto pollers = std::make_unique<service::Pollers>(builder);
   std::unique_ptr<grpc::Server> grpc_server = builder.BuildAndStart();
   if (grpc_server == nullptr) return absl::InternalError("gRPC does not start");
-  std::unique_ptr<UnixServer> server(new UnixServer(path, std::move(grpc_server)));
+  pollers->Start();
+  std::unique_ptr<UnixServer> server(
+      new UnixServer(path, std::move(grpc_server), std::move(pollers)));
   SetServing(*server->server_, true);
-  server->hand_over_ =
-      std::make_unique<service::HandOver>(Takers(server->server_.get(), gate));
+  server->hand_over_ = std::make_unique<service::HandOver>(Takers(server->server_.get(), gate));
+  auto* const to = server->hand_over_.get();
   server->accepts_ = std::make_unique<service::AcceptLoop>(
       std::move(listeners),
       service::AcceptLoop::Options{.opening_bytes = kOpeningBytes,
-                                   .unfinished = std::move(options.unfinished_calls)},
-      [to = server->hand_over_.get()](int connection) { to->Pass(Fd(connection)); });
+                                   .on_shutdown = [to](int connection) { to->Drop(connection); },
+                                   .unfinished = std::move(options.unfinished_calls),
+                                   .messages = std::move(options.message_bytes)},
+      [to](int connection) { to->Pass(Fd(connection)); });
   return server;
 }
 

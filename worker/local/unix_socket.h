@@ -10,6 +10,7 @@
 #include "grpcpp/server_builder.h"
 #include "service/accept_loop.h"
 #include "service/hand_over.h"
+#include "service/pollers.h"
 #include "worker/local/socket_gate.h"
 
 namespace remesh::worker {
@@ -20,6 +21,7 @@ class UnixServer {
   struct Options {
     std::chrono::milliseconds idle_max = std::chrono::minutes(5);  // of a connection without a call
     std::shared_ptr<service::UnfinishedCalls> unfinished_calls;    // null: not counted
+    std::shared_ptr<service::MessageBytes> message_bytes;          // null: not counted
   };
 
   // Starts `builder`'s server on `path`. Replaces a socket at `path` on which no process listens.
@@ -37,12 +39,14 @@ class UnixServer {
   void Shutdown(std::chrono::nanoseconds grace);
 
  private:
-  UnixServer(std::string path, std::unique_ptr<grpc::Server> server);
+  UnixServer(std::string path, std::unique_ptr<grpc::Server> server,
+             std::unique_ptr<service::Pollers> pollers);
 
   const std::string path_;
   const std::unique_ptr<grpc::Server> server_;
-  std::unique_ptr<service::HandOver> hand_over_;  // uses the server
-  std::unique_ptr<service::AcceptLoop> accepts_;  // last: it uses all of the above
+  const std::unique_ptr<service::Pollers> pollers_;  // end when the server was shut down
+  std::unique_ptr<service::HandOver> hand_over_;     // uses the server
+  std::unique_ptr<service::AcceptLoop> accepts_;     // last: it uses all of the above
 };
 
 }  // namespace remesh::worker
