@@ -141,7 +141,7 @@ Table SummaryTable(const v1::CreatePlanResponse& response, bool here) {
   table.AddRow({"peak per device", FormatBytes(s.max_peak_bytes())});
   table.AddRow({"windows", absl::StrCat(s.windows())});
   table.AddRow({"messages", absl::StrCat(s.messages())});
-  table.AddRow({"missing boxes", absl::StrCat(plan.missing_size())});
+  table.AddRow({"missing boxes", absl::StrCat(plan.missing_boxes())});
   AddTargetOrders(plan.target_device_lists(), table);
   table.AddRow({"planned in", PlannedIn(response.planning(), here)});
   return table;

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -50,15 +51,21 @@ void AddTargetDeviceLists(const Plan& plan, const CanonicalRequest& request, con
   const planner::ReshardRequest ordered =
       planner::WithTargetOrder(request.request, plan.target_order());
   std::map<planner::DeviceList, v1::TargetDeviceList*> lists;
+  // Most arrays share a list; comparing them takes time for each device.
+  absl::flat_hash_map<planner::DeviceListPtr, v1::TargetDeviceList*> shared;
   for (size_t i = 0; i < ordered.arrays.size(); ++i) {
-    const planner::DeviceList& devices = *ordered.arrays[i].target.devices;
-    v1::TargetDeviceList*& list = lists[devices];
-    if (list == nullptr) {
-      list = message.add_target_device_lists();
-      for (const int64_t device : devices)
-        list->mutable_devices()->add_ids(binding.device_ids[device]);
+    const planner::DeviceListPtr& devices = ordered.arrays[i].target.devices;
+    const auto [known, added] = shared.try_emplace(devices);
+    if (added) {
+      v1::TargetDeviceList*& list = lists[*devices];
+      if (list == nullptr) {
+        list = message.add_target_device_lists();
+        for (const int64_t device : *devices)
+          list->mutable_devices()->add_ids(binding.device_ids[device]);
+      }
+      known->second = list;
     }
-    list->add_arrays(binding.array_names[i]);
+    known->second->add_arrays(binding.array_names[i]);
   }
 }
 
@@ -143,21 +150,35 @@ std::string PlanName(const std::string& fingerprint, const Binding& binding) {
   return absl::StrFormat("plans/%s-%016x", fingerprint, XXH3_64bits(bytes.data(), bytes.size()));
 }
 
-v1::Plan ToProto(const Plan& plan, const CanonicalRequest& request, const Binding& binding,
-                 const std::string& name) {
-  v1::Plan message;
-  message.set_name(name);
-  message.set_fingerprint(request.fingerprint);
+void SetCost(const Plan& plan, const Binding& binding, v1::Plan& message) {
   *message.mutable_summary() = SummaryOf(plan, binding);
-  if (request.request.options.free_target_order)
-    AddTargetDeviceLists(plan, request, binding, message);
-  for (const planner::MissingBox& missing : plan.missing()) {
+  message.set_missing_boxes(static_cast<int64_t>(plan.missing().size()));
+}
+
+size_t AddMissing(const Plan& plan, const Binding& binding, size_t first, size_t bytes_max,
+                  v1::Plan& message) {
+  size_t next = first;
+  for (size_t bytes = 0; next < plan.missing().size() && bytes < bytes_max; ++next) {
+    const planner::MissingBox& missing = plan.missing()[next];
     v1::MissingBox& out = *message.add_missing();
     out.set_array(binding.array_names[missing.array]);
     SetBox(missing.box, *out.mutable_box());
     for (const int32_t device : missing.lost_devices)
       out.add_lost_device_ids(binding.device_ids[device]);
+    bytes += out.ByteSizeLong();
   }
+  return next;
+}
+
+v1::Plan ToProto(const Plan& plan, const CanonicalRequest& request, const Binding& binding,
+                 const std::string& name) {
+  v1::Plan message;
+  message.set_name(name);
+  message.set_fingerprint(request.fingerprint);
+  SetCost(plan, binding, message);
+  if (request.request.options.free_target_order)
+    AddTargetDeviceLists(plan, request, binding, message);
+  AddMissing(plan, binding, 0, kMissingBytes, message);
   message.set_cached_bytes(plan.memory_bytes());
   return message;
 }

@@ -25,9 +25,18 @@ absl::StatusOr<planner::Box> ToBox(const v1::Box& box);  // fields "lo", "hi[2]"
 // plans/{fingerprint}-{16 hex digits over the binding}.
 std::string PlanName(const std::string& fingerprint, const planner::Binding& binding);
 
-// The whole plan except transfers and the data that only a cache has (times, pins, hits). `name` is
-// its PlanName(). Computing it takes time in proportion to arrays and devices, so the owner of a
-// plan keeps it too.
+// Sets the fields `summary` and `missing_boxes`.
+void SetCost(const planner::Plan& plan, const planner::Binding& binding, v1::Plan& message);
+
+// Adds boxes that must come from a fallback to `message`, from index `first` of plan.missing() on,
+// until these are all or take `bytes_max` bytes. Returns the index of the next one.
+size_t AddMissing(const planner::Plan& plan, const planner::Binding& binding, size_t first,
+                  size_t bytes_max, v1::Plan& message);
+inline constexpr size_t kMissingBytes = size_t{64} << 10;  // in a response that is no stream
+
+// The whole plan except transfers, missing boxes beyond kMissingBytes, and the data that only a
+// cache has (times, pins, hits). `name` is its PlanName(). Computing it takes time in proportion to
+// arrays and devices, so the owner of a plan keeps it too.
 v1::Plan ToProto(const planner::Plan& plan, const planner::CanonicalRequest& request,
                  const planner::Binding& binding, const std::string& name);
 

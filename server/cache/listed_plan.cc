@@ -45,10 +45,14 @@ v1::Plan ToProto(const ListedPlan& listed, v1::PlanView view) {
   return plan;
 }
 
+v1::Plan ToEntry(const ListedPlan& listed, v1::PlanView view) {
+  v1::Plan plan = ToProto(listed, v1::BASIC);
+  if (view != v1::BASIC) proto::SetCost(listed.plan->cached->plan, listed.plan->binding, plan);
+  return plan;
+}
+
 std::string AboutOf(const ListedPlan& listed) {
-  v1::Plan about = ToProto(listed, v1::BASIC);
-  const CachedPlan& cached = *listed.plan->cached;
-  *about.mutable_summary() = proto::SummaryOf(cached.plan, listed.plan->binding);
+  v1::Plan about = ToEntry(listed, v1::SUMMARY);
   about.clear_uses();
   return about.SerializeAsString();
 }
@@ -65,7 +69,7 @@ PlanFile::Name ToFileName(const ListedPlan& listed, bool with_spec) {
           .pinned = listed.facts.pinned};
 }
 
-v1::Plan ToProto(const PlanFile::Name& name, v1::PlanView view) {
+v1::Plan ToEntry(const PlanFile::Name& name, v1::PlanView view) {
   v1::Plan plan;
   if (!plan.ParseFromString(name.about)) plan.Clear();  // from an older server: little is known
   plan.set_name(name.name);
@@ -73,7 +77,10 @@ v1::Plan ToProto(const PlanFile::Name& name, v1::PlanView view) {
   SetFacts(FactsOf(name), plan);
   plan.set_cached_bytes(name.bytes);
   plan.set_tier(v1::DISK);
-  if (view == v1::BASIC) plan.clear_summary();
+  if (view == v1::BASIC) {
+    plan.clear_summary();
+    plan.clear_missing_boxes();
+  }
   return plan;
 }
 

@@ -51,13 +51,14 @@ struct ListedPlan {
 // The resource of a plan in memory, without transfers. `view`: BASIC or SUMMARY.
 v1::Plan ToProto(const ListedPlan& listed, v1::PlanView view = v1::SUMMARY);
 
-// What the disk keeps for lists: view BASIC, and the cost of the plan.
+// The resource in a list: a SUMMARY lacks the lists of boxes and devices, so it is small.
+v1::Plan ToEntry(const ListedPlan& listed, v1::PlanView view);
+v1::Plan ToEntry(const PlanFile::Name& name, v1::PlanView view);
+
+// What the disk keeps for lists.
 std::string AboutOf(const ListedPlan& listed);
 PlanFile::Name ToFileName(const ListedPlan& listed, bool with_spec);
 
-// The resource for a name on disk. `view`: as above; a SUMMARY lacks the lists of boxes and
-// devices.
-v1::Plan ToProto(const PlanFile::Name& name, v1::PlanView view);
 NameFacts FactsOf(const PlanFile::Name& name);
 
 }  // namespace remesh::server

@@ -7,6 +7,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <variant>
 #include <vector>
 
 #include "absl/functional/function_ref.h"
@@ -101,11 +102,11 @@ class PlanCache {
   };
   struct Placed {
     Place place;
-    v1::Plan plan;
+    std::variant<ListedPlan, PlanFile::Name> plan;  // in memory, or only on disk
   };
   // Up to `count` plans of both tiers after the place, newest first. `more`: whether others may
   // follow.
-  std::vector<Placed> After(const Place& after, size_t count, v1::PlanView view, bool& more);
+  std::vector<Placed> After(const Place& after, size_t count, bool& more);
 
   PlanWatchers& watchers() { return watchers_; }
   // Updates the counters of plans made ahead.

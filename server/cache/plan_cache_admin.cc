@@ -172,8 +172,7 @@ absl::StatusOr<v1::FlushPlansResponse> PlanCache::Flush(bool memory, bool disk) 
   return response;
 }
 
-std::vector<PlanCache::Placed> PlanCache::After(const Place& after, size_t count, v1::PlanView view,
-                                                bool& more) {
+std::vector<PlanCache::Placed> PlanCache::After(const Place& after, size_t count, bool& more) {
   std::vector<PlanFile::Name> rows =
       disk_.NamesAfter(after.created, after.name, static_cast<int64_t>(count));
   std::vector<Placed> found;
@@ -183,14 +182,15 @@ std::vector<PlanCache::Placed> PlanCache::After(const Place& after, size_t count
     more = rows.size() == count || names.size() == count;
     for (const Name* name : names) {
       const ListedPlan& listed = name->listed;
-      found.push_back({{listed.facts.created, listed.plan->name}, ToProto(listed, view)});
+      found.push_back({{listed.facts.created, listed.plan->name}, listed});
     }
     std::erase_if(rows, [&](const auto& row) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
       return memory_.Find(row.name) != nullptr;
     });
   }
-  for (const PlanFile::Name& row : rows) {
-    found.push_back({{row.created, row.name}, ToProto(row, view)});
+  for (PlanFile::Name& row : rows) {
+    const Place place{row.created, row.name};
+    found.push_back({place, std::move(row)});
   }
   std::sort(found.begin(), found.end(), [](const Placed& a, const Placed& b) {
     return a.place.created != b.place.created ? a.place.created > b.place.created

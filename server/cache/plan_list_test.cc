@@ -94,6 +94,40 @@ TEST_F(PlanListTest, NewestFirstInPagesOverBothTiers) {
   EXPECT_EQ(List(filter, 10).size(), 75u);
 }
 
+// Regression: an entry in memory had all its lists of boxes and devices, made under the cache's lock.
+TEST_F(PlanListTest, EntriesAreSmallAndEqualInBothTiers) {
+  v1::CreatePlanRequest request;
+  *request.mutable_spec() = TestSpec();
+  request.mutable_spec()->mutable_options()->set_free_target_order(true);
+  ASSERT_GT(CreatePlan(*cache_, request, nullptr)->plan().target_device_lists_size(), 0);
+  const PlanPage memory = PageOfPlans(*cache_, 1, {}, {}, v1::SUMMARY);
+  ASSERT_EQ(memory.plans.size(), 1u);
+  EXPECT_EQ(memory.plans[0].tier(), v1::MEMORY);
+  EXPECT_EQ(memory.plans[0].target_device_lists_size(), 0);
+  store_->Flush();
+  Restart(kPlenty);
+  const PlanPage disk = PageOfPlans(*cache_, 1, {}, {}, v1::SUMMARY);
+  ASSERT_EQ(disk.plans.size(), 1u);
+  EXPECT_EQ(disk.plans[0].tier(), v1::DISK);
+  EXPECT_EQ(disk.plans[0].summary().SerializeAsString(),
+            memory.plans[0].summary().SerializeAsString());
+}
+
+TEST_F(PlanListTest, APageEndsWhenItHasManyBytes) {
+  for (int i = 0; i < 20; ++i) Create(8 + i);
+  PlanCache::Place place;
+  size_t seen = 0, pages = 0;
+  for (bool more = true; more; ++pages) {
+    const PlanPage page = PageOfPlans(*cache_, 1000, place, {}, v1::SUMMARY, /*bytes_max=*/1000);
+    EXPECT_LT(page.plans.size(), 10u);
+    seen += page.plans.size();
+    more = page.next.has_value();
+    if (more) place = *page.next;
+  }
+  EXPECT_EQ(seen, 20u);
+  EXPECT_GT(pages, 2u);
+}
+
 TEST_F(PlanListTest, UseBetweenPagesNeitherHidesNorRepeats) {
   std::set<std::string> all;
   for (int i = 0; i < 20; ++i) all.insert(Create(8 + i));

@@ -38,7 +38,7 @@ absl::StatusOr<v1::Plan> GetPlan(PlanCache& cache, const v1::GetPlanRequest& req
   RETURN_IF_ERROR(PlanPieces(cache, request).Emit([&](const v1::Plan& piece) {
     bytes += piece.ByteSizeLong();
     plan.MergeFrom(piece);
-    return bytes <= kFullBytesMax;
+    return bytes <= kFullBytesMax && request.view() == v1::FULL;
   }));
   if (bytes <= kFullBytesMax || request.view() != v1::FULL) return plan;
   const std::string most = absl::StrCat(kFullBytesMax);
@@ -208,10 +208,8 @@ void PlanService::FindPlan(CallbackServerContext* context, const v1::CreatePlanR
     Observe(*response);
     completion.Finish(absl::OkStatus());
   };
-  backend_.core.desk().Find(
-      {.turn = {.caller = CallerOf(*context)}, .gone = [context] { return HasGone(*context); }},
-      ask, std::move(done),
-      /*long_form=*/request->spec().options().free_target_order());
+  backend_.core.desk().Find(AskerOf(context), ask, std::move(done),
+                            /*long_form=*/request->spec().options().free_target_order());
 }
 
 ServerUnaryReactor* PlanService::GetPlan(CallbackServerContext* context,

@@ -20,10 +20,24 @@ absl::Status PlanPieces::Emit(absl::FunctionRef<bool(v1::Plan)> emit) {
   if (!listed_) {
     RETURN_IF_ERROR(CheckView(request_.view(), /*list=*/false));
     ASSIGN_OR_RETURN(listed_, cache_.Find(request_.name()));
-    if (!emit(ToProto(*listed_, request_.view()))) return absl::OkStatus();
+    v1::Plan first = ToProto(*listed_, request_.view());
+    missing_ = static_cast<size_t>(first.missing_size());
+    if (!emit(std::move(first))) return absl::OkStatus();
   }
+  if (request_.view() == v1::BASIC || !EmitMissing(emit)) return absl::OkStatus();
   if (request_.view() == v1::FULL) EmitTransfers(emit);
   return absl::OkStatus();
+}
+
+bool PlanPieces::EmitMissing(absl::FunctionRef<bool(v1::Plan)> emit) {
+  const BoundPlan& plan = *listed_->plan;
+  bool wanted = true;
+  while (wanted && missing_ < plan.cached->plan.missing().size()) {
+    v1::Plan piece;
+    missing_ = proto::AddMissing(plan.cached->plan, plan.binding, missing_, piece_bytes_, piece);
+    wanted = emit(std::move(piece));
+  }
+  return wanted;
 }
 
 void PlanPieces::EmitTransfers(absl::FunctionRef<bool(v1::Plan)> emit) {

@@ -16,8 +16,9 @@ namespace remesh::server {
 // no such view.
 absl::Status CheckView(v1::PlanView view, bool list);
 
-// A plan in pieces: the first holds everything except transfers; in view FULL, the others hold the
-// transfers in the plan's order. Between two calls of Emit() it keeps the plan and its position,
+// A plan in pieces: the first holds everything except transfers and, where they are many, missing
+// boxes; the next hold the rest of these, and in view FULL the last ones the transfers in the
+// plan's order. Between two calls of Emit() it keeps the plan and its position,
 // but no expanded transfers, so that many can wait for their readers: the next call expands the
 // plan again from the window of that position (but see ReadAhead). A value with no lock.
 class PlanPieces {
@@ -33,12 +34,15 @@ class PlanPieces {
   absl::Status Emit(absl::FunctionRef<bool(v1::Plan)> emit);
 
  private:
+  // Returns whether all missing boxes are emitted.
+  bool EmitMissing(absl::FunctionRef<bool(v1::Plan)> emit);
   void EmitTransfers(absl::FunctionRef<bool(v1::Plan)> emit);
 
   PlanCache& cache_;
   const v1::GetPlanRequest request_;
   const size_t piece_bytes_;
   std::optional<ListedPlan> listed_;  // set by the first Emit()
+  size_t missing_ = 0;                // number of emitted missing boxes
   int32_t window_ = 0;                // of the last emitted transfer
   int64_t emitted_ = 0;               // number of emitted transfers of window_
 };

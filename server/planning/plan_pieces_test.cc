@@ -3,7 +3,11 @@
 
 #include <gtest/gtest.h>
 
+#include <set>
+#include <string>
+
 #include "absl/strings/str_cat.h"
+#include "proto/convert/plan_proto.h"
 #include "server/planning/create_plan.h"
 #include "server/planning/planning_test_spec.h"
 #include "server/planning/read_ahead.h"
@@ -88,6 +92,51 @@ TEST_F(PlanPiecesTest, APlanIsExpandedOnceForASlowReader) {
   EXPECT_GT(count, 100);
   EXPECT_EQ(expansions, 1);
   EXPECT_TRUE(merged.SerializeAsString() == whole.SerializeAsString());
+}
+
+// Regression: however many boxes were missing, one message named them all.
+TEST_F(PlanPiecesTest, MissingBoxesComeInPieces) {
+  v1::CreatePlanRequest request;
+  v1::PlanSpec& spec = *request.mutable_spec();
+  spec = TestSpec();
+  for (const int64_t id : {2, 3}) (*spec.mutable_device_lists())["left"].add_ids(id);
+  v1::Sharding& target = *spec.mutable_arrays(0)->mutable_target();
+  target.set_hlo_text("{devices=[1,2]<=[2]}");
+  target.mutable_devices()->set_ref("left");
+  for (int i = 0; i < 4'000; ++i) {
+    v1::ArraySpec& array = *spec.add_arrays();
+    array = spec.arrays(0);
+    array.set_name(absl::StrCat("array ", i));
+  }
+  for (const int64_t id : {0, 1}) spec.mutable_options()->add_lost_device_ids(id);
+  spec.add_fallbacks()->set_checkpoint("/checkpoints");
+  const auto made = CreatePlan(cache_, request, nullptr);
+  ASSERT_TRUE(made.ok()) << made.status();
+  const v1::Plan& first = made->plan();
+  EXPECT_GE(first.missing_boxes(), 4'001);
+  EXPECT_GT(first.missing_size(), 0);
+  EXPECT_LT(first.missing_size(), first.missing_boxes());
+  EXPECT_LT(first.ByteSizeLong(), 2 * proto::kMissingBytes);
+  get_.set_name(first.name());
+  for (const v1::PlanView view : {v1::SUMMARY, v1::FULL, v1::BASIC}) {
+    get_.set_view(view);
+    PlanPieces pieces(cache_, get_, 1000);
+    v1::Plan merged;
+    for (bool more = true; more;) {
+      more = false;
+      const absl::Status status = pieces.Emit([&](const v1::Plan& piece) {
+        EXPECT_LT(piece.missing_size() == first.missing_size() ? 0 : piece.ByteSizeLong(), 2000);
+        merged.MergeFrom(piece);
+        more = true;
+        return false;
+      });
+      ASSERT_TRUE(status.ok()) << status;
+    }
+    EXPECT_EQ(merged.missing_size(), view == v1::BASIC ? 0 : first.missing_boxes());
+    std::set<std::string> different;
+    for (const v1::MissingBox& box : merged.missing()) different.insert(box.SerializeAsString());
+    EXPECT_EQ(static_cast<int>(different.size()), merged.missing_size());
+  }
 }
 
 TEST_F(PlanPiecesTest, APlanThatGoesMeanwhileIsStillReadToItsEnd) {
