@@ -362,9 +362,17 @@ void Core::Do(StartPlanning& action) {
   auto shared = std::make_shared<const StartPlanning>(std::move(action));
   Turn turn{.caller = CallerOfState(shared->state), .execution = shared->keep};
   if (shared->targets) return PlanTargets(std::move(shared), std::move(turn));
-  const bool posted = lookups_.Post(
-      turn, [this, shared] { FinishPlanning(shared->id, MoveByName(plans_, *shared)); });
-  if (!posted) FinishPlanning(shared->id, NotTaken(lookups_));
+  auto move = std::make_shared<PlannedExecution>();
+  desk_.LookUp(
+      {.turn = std::move(turn), .gone = nullptr},
+      [this, shared, move](planner::Budget& budget) {
+        ASSIGN_OR_RETURN(*move, MoveByName(plans_, *shared, budget));
+        return absl::OkStatus();
+      },
+      [this, shared, move](absl::Status status) {
+        if (!status.ok()) return FinishPlanning(shared->id, std::move(status));
+        FinishPlanning(shared->id, std::move(*move));
+      });
 }
 
 // Plans even if the caller hangs up, because the caller may come back with the same request_id.

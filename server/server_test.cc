@@ -274,6 +274,15 @@ TEST_F(ServerTest, RepeatedRequestsStartOneExecutionAndOneState) {
   EXPECT_EQ(StartExecution(request)->name(), first.name());
 }
 
+// Regression: a state was laid out without any limit, whether its caller waited or not.
+TEST_F(ServerTest, StatesAreLaidOutUnderTheLimitsOfPlanning) {
+  StopServer();
+  core_options_.planning.timeout = absl::ZeroDuration();
+  StartServer();
+  AttachWorkers();
+  EXPECT_EQ(GetErrorInfo(Create(MakeState(kRows)).status()).reason, "PLANNING_TIMEOUT");
+}
+
 TEST_F(ServerTest, ValidateOnlyPlansAndMovesNothing) {
   AttachWorkers();
   CreateReadyState(kRows);

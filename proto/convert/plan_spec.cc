@@ -168,7 +168,8 @@ absl::StatusOr<ReshardRequest> ToReshardRequest(const v1::PlanSpec& spec, const 
 
 absl::StatusOr<ReshardRequest> ToReshardRequest(const StateLayout& source,
                                                 const StateLayout& target,
-                                                const v1::PlanOptions& options) {
+                                                const v1::PlanOptions& options,
+                                                planner::Budget& budget) {
   if (source.arrays.size() != target.arrays.size()) {
     return InvalidField("arrays", absl::StrCat(target.arrays.size(), " arrays"),
                         absl::StrCat("must be ", source.arrays.size(), ", as the state has"));
@@ -187,7 +188,7 @@ absl::StatusOr<ReshardRequest> ToReshardRequest(const StateLayout& source,
     request.arrays.push_back(
         {from.name, from.shape, from.element_type, from.placement, to.placement});
   }
-  RETURN_IF_ERROR(planner::ValidateRequest(request));
+  RETURN_IF_ERROR(planner::ValidateRequest(request, budget));
   return request;
 }
 

@@ -43,9 +43,10 @@ struct StateLayout {
 };
 
 // The result is complete: a valid topology; arrays that are unique by name and covered, on devices
-// of the topology.
+// of the topology. Returns the budget's status once `budget` is spent.
 absl::StatusOr<StateLayout> ToStateLayout(const v1::StateSpec& spec,
-                                          const planner::Topology* fallback);
+                                          const planner::Topology* fallback,
+                                          planner::Budget& budget = planner::Budget::Unlimited());
 
 // The StateSpec of a state after a reshard to `targets`: the same arrays with their new shardings.
 // Every array must be named exactly once; a topology in `targets` must place the devices of the
@@ -53,10 +54,10 @@ absl::StatusOr<StateLayout> ToStateLayout(const v1::StateSpec& spec,
 absl::StatusOr<v1::StateSpec> ApplyTargets(const v1::StateSpec& source, const v1::Targets& targets);
 
 // The request to go from `source` to `target` (same arrays in the same order). The topology is the
-// target's.
-absl::StatusOr<planner::ReshardRequest> ToReshardRequest(const StateLayout& source,
-                                                         const StateLayout& target,
-                                                         const v1::PlanOptions& options);
+// target's. Returns the budget's status once `budget` is spent.
+absl::StatusOr<planner::ReshardRequest> ToReshardRequest(
+    const StateLayout& source, const StateLayout& target, const v1::PlanOptions& options,
+    planner::Budget& budget = planner::Budget::Unlimited());
 
 absl::StatusOr<planner::PlanOptions> ToPlanOptions(const v1::PlanOptions& options);
 

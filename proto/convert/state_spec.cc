@@ -64,7 +64,7 @@ class PlacementChecker {
       devices_.insert(host.device_ids.begin(), host.device_ids.end());
   }
 
-  absl::Status Check(const planner::Placement& placement) {
+  absl::Status Check(const planner::Placement& placement, planner::Budget& budget) {
     if (checked_lists_.insert(placement.devices.get()).second) {
       for (const int64_t id : *placement.devices) {
         if (!devices_.contains(id)) {
@@ -73,7 +73,7 @@ class PlacementChecker {
       }
     }
     if (!checked_layouts_.insert(placement.layout.get()).second) return absl::OkStatus();
-    return planner::CheckCovers(*placement.layout);
+    return planner::CheckCovers(*placement.layout, {}, budget);
   }
 
  private:
@@ -86,7 +86,8 @@ class PlacementChecker {
 }  // namespace
 
 absl::StatusOr<StateLayout> ToStateLayout(const v1::StateSpec& spec,
-                                          const planner::Topology* fallback) {
+                                          const planner::Topology* fallback,
+                                          planner::Budget& budget) {
   StateLayout layout;
   auto topology = ToTopology(spec.topology(), fallback);
   RETURN_IF_ERROR(AtField("topology", topology.status()));
@@ -104,7 +105,9 @@ absl::StatusOr<StateLayout> ToStateLayout(const v1::StateSpec& spec,
     if (!names.insert(array.name()).second) {
       return InvalidField(absl::StrCat("arrays[", i, "].name"), array.name(), "must be unique");
     }
-    const absl::Status placed = checker.Check(value.placement);
+    RETURN_IF_ERROR(budget.Check());
+    const absl::Status placed = checker.Check(value.placement, budget);
+    RETURN_IF_ERROR(budget.Check());
     if (!placed.ok()) return AtField(absl::StrCat("arrays[", i, "].sharding"), placed);
     layout.arrays.push_back(std::move(value));
   }

@@ -22,14 +22,21 @@ ServerUnaryReactor* StateService::CreateState(CallbackServerContext* context,
     completion.Finish(status);
     return reactor;
   }
-  const auto create = [=, &core = backend_.core](Completion done) {
-    auto placed = PlaceState(request->state().spec(), core.topology().get());
-    if (!placed.ok()) return done.Finish(AtField("state.spec", placed.status()));
+  auto placed = std::make_shared<std::shared_ptr<const PlacedState>>();
+  auto place = [=, &core = backend_.core](planner::Budget& budget) {
+    auto made = PlaceState(request->state().spec(), core.topology().get(), budget);
+    if (!made.ok()) return AtField("state.spec", made.status());
+    *placed = *std::move(made);
+    return absl::OkStatus();
+  };
+  auto create = [=, &core = backend_.core,
+                 completion = std::move(completion)](absl::Status status) mutable {
+    if (!status.ok()) return completion.Finish(status);
     CallController(core, CallerOf(*context),
                    server::CreateState{.request = *request, .placed = *std::move(placed)}, response,
-                   std::move(done));
+                   std::move(completion));
   };
-  RunOn(backend_.core.lookups(), context, std::move(completion), create);
+  backend_.core.desk().LookUp(AskerOf(context), std::move(place), std::move(create));
   return reactor;
 }
 

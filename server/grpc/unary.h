@@ -126,32 +126,26 @@ inline bool HasGone(const grpc::CallbackServerContext& context) {
   return context.deadline() <= std::chrono::system_clock::now() || context.IsCancelled();
 }
 
-// Runs `work(completion)` on a thread of the pool in the caller's turn, unless the caller has gone
-// by then.
-template <typename Work>
-void RunOn(ThreadPool& pool, const grpc::CallbackServerContext* context, Completion completion,
-           Work work) {
-  auto shared = std::make_shared<Completion>(std::move(completion));
-  const Turn turn{.caller = CallerOf(*context)};
-  const bool taken = pool.Post(turn, [context, shared, work = std::move(work)]() mutable {
-    if (HasGone(*context)) {
-      return shared->Finish(absl::CancelledError("the caller has gone"));
-    }
-    work(std::move(*shared));
-  });
-  if (!taken) shared->Finish(NotTaken(pool));
+// The caller, for the desk.
+inline PlanDesk::Asker AskerOf(const grpc::CallbackServerContext* context) {
+  return {.turn = {.caller = CallerOf(*context)}, .gone = [context] { return HasGone(*context); }};
 }
 
-// As RunOn(), for `answer()`, which returns an absl::StatusOr of the response.
+// Finishes the call with `answer()`, an absl::StatusOr of the response, on a thread of the pool in
+// the caller's turn, unless the caller has gone by then.
 template <typename Response, typename Answer>
 void AnswerOn(ThreadPool& pool, const grpc::CallbackServerContext* context, Response* response,
               Completion completion, Answer answer) {
-  RunOn(pool, context, std::move(completion),
-        [response, answer = std::move(answer)](Completion done) mutable {
-          absl::StatusOr<Response> result = answer();
-          if (result.ok()) *response = *std::move(result);
-          done.Finish(result.status());
-        });
+  auto done = std::make_shared<Completion>(std::move(completion));
+  const Turn turn{.caller = CallerOf(*context)};
+  const bool taken =
+      pool.Post(turn, [context, response, done, answer = std::move(answer)]() mutable {
+        if (HasGone(*context)) return done->Finish(absl::CancelledError("the caller has gone"));
+        absl::StatusOr<Response> result = answer();
+        if (result.ok()) *response = *std::move(result);
+        done->Finish(result.status());
+      });
+  if (!taken) done->Finish(NotTaken(pool));
 }
 
 // As AnswerOn(), for `answer(budget)` on a planning thread, under the limits of planning; it may be
@@ -160,7 +154,7 @@ template <typename Response, typename Answer>
 void AnswerAtDesk(PlanDesk& desk, const grpc::CallbackServerContext* context, Response* response,
                   Completion completion, Answer answer) {
   desk.Run(
-      {.turn = {.caller = CallerOf(*context)}, .gone = [context] { return HasGone(*context); }},
+      AskerOf(context),
       [response, answer = std::move(answer)](planner::Budget& budget) mutable {
         absl::StatusOr<Response> result = answer(budget);
         if (result.ok()) *response = *std::move(result);

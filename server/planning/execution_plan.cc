@@ -136,11 +136,12 @@ absl::StatusOr<MoveQuestion> QuestionOf(const StartPlanning& move, const Topolog
   absl::StatusOr<v1::StateSpec> spec = proto::ApplyTargets(move.source->spec, *move.targets);
   RETURN_IF_ERROR(AtField("targets", spec.status()));
   if (move.targets->topology().hosts().empty()) AddNewWorkers(*spec->mutable_topology(), workers);
-  absl::StatusOr<std::shared_ptr<const PlacedState>> target = PlaceState(*std::move(spec), nullptr);
+  absl::StatusOr<std::shared_ptr<const PlacedState>> target =
+      PlaceState(*std::move(spec), nullptr, budget);
   RETURN_IF_ERROR(AtField("targets", target.status()));
-  RETURN_IF_ERROR(budget.Check());
-  ASSIGN_OR_RETURN(const planner::ReshardRequest request,
-                   proto::ToReshardRequest(*move.source->layout, *(*target)->layout, move.options));
+  ASSIGN_OR_RETURN(
+      const planner::ReshardRequest request,
+      proto::ToReshardRequest(*move.source->layout, *(*target)->layout, move.options, budget));
   MoveQuestion asked{.question = {}, .target = *std::move(target)};
   ASSIGN_OR_RETURN(asked.question.canonicalized, planner::Canonicalize(request, budget));
   asked.question.spec = KeptSpec(cache, asked.question.canonicalized);
@@ -161,7 +162,8 @@ absl::StatusOr<PlannedExecution> MoveOf(const StartPlanning& move,
                 {lost.begin(), lost.end()});
 }
 
-absl::StatusOr<PlannedExecution> MoveByName(PlanCache& cache, const StartPlanning& question) {
+absl::StatusOr<PlannedExecution> MoveByName(PlanCache& cache, const StartPlanning& question,
+                                            planner::Budget& budget) {
   const Timestamp start = SteadyClock().Now();
   absl::StatusOr<ListedPlan> listed = cache.Find(question.plan);
   RETURN_IF_ERROR(AtField("plan", listed.status()));
@@ -169,8 +171,10 @@ absl::StatusOr<PlannedExecution> MoveByName(PlanCache& cache, const StartPlannin
   RETURN_IF_ERROR(CheckPlanUsable(plan));
   v1::PlanSpec spec;
   REMESH_CHECK(spec.ParseFromString(*plan.spec));
-  ASSIGN_OR_RETURN(const proto::StateLayout source, proto::ToStateLayout(SourceOf(spec), nullptr));
-  ASSIGN_OR_RETURN(std::shared_ptr<const PlacedState> target, PlaceState(TargetOf(spec), nullptr));
+  ASSIGN_OR_RETURN(const proto::StateLayout source,
+                   proto::ToStateLayout(SourceOf(spec), nullptr, budget));
+  ASSIGN_OR_RETURN(std::shared_ptr<const PlacedState> target,
+                   PlaceState(TargetOf(spec), nullptr, budget));
   const proto::StateLayout& state = *question.source->layout;
   if (absl::Status same = CheckSameLayout(source, state); !same.ok()) {
     const bool arrived = CheckSameLayout(*target->layout, state).ok();
@@ -190,7 +194,7 @@ absl::StatusOr<PlannedExecution> MoveByName(PlanCache& cache, const StartPlannin
 
 absl::StatusOr<PlannedExecution> PlanMove(PlanCache& cache, const StartPlanning& question,
                                           const Topology* workers) {
-  if (!question.targets) return MoveByName(cache, question);
+  if (!question.targets) return MoveByName(cache, question, planner::Budget::Unlimited());
   const Timestamp start = SteadyClock().Now();
   ASSIGN_OR_RETURN(const MoveQuestion asked,
                    QuestionOf(question, workers, cache, planner::Budget::Unlimited()));

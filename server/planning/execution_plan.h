@@ -30,7 +30,8 @@ absl::StatusOr<PlannedExecution> MoveOf(const StartPlanning& move,
                                         const PlanCache::Answer& answer, Timestamp start);
 // The move by an existing plan. FAILED_PRECONDITION (PLAN_SOURCE_MISMATCH) when that plan starts
 // from another layout. Plans nothing.
-absl::StatusOr<PlannedExecution> MoveByName(PlanCache& cache, const StartPlanning& move);
+absl::StatusOr<PlannedExecution> MoveByName(PlanCache& cache, const StartPlanning& move,
+                                            planner::Budget& budget);
 // Makes the move either way, with everything in between.
 absl::StatusOr<PlannedExecution> PlanMove(PlanCache& cache, const StartPlanning& question,
                                           const planner::Topology* workers);

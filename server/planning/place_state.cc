@@ -120,20 +120,24 @@ class Placing {
 }  // namespace
 
 absl::StatusOr<std::shared_ptr<const PlacedState>> PlaceState(v1::StateSpec spec,
-                                                              const planner::Topology* fallback) {
-  ASSIGN_OR_RETURN(StateLayout layout, proto::ToStateLayout(spec, fallback));
-  return PlaceState(std::move(spec), std::move(layout));
+                                                              const planner::Topology* fallback,
+                                                              planner::Budget& budget) {
+  ASSIGN_OR_RETURN(StateLayout layout, proto::ToStateLayout(spec, fallback, budget));
+  return PlaceState(std::move(spec), std::move(layout), budget);
 }
 
 absl::StatusOr<std::shared_ptr<const PlacedState>> PlaceState(v1::StateSpec spec,
-                                                              StateLayout layout) {
+                                                              StateLayout layout,
+                                                              planner::Budget& budget) {
   auto placed = std::make_shared<PlacedState>();
   placed->spec = std::move(spec);
   if (placed->spec.topology().hosts().empty())
     *placed->spec.mutable_topology() = proto::ToProto(layout.topology);
   Placing placing(layout, *placed);
-  for (size_t a = 0; a < layout.arrays.size(); ++a)
+  for (size_t a = 0; a < layout.arrays.size(); ++a) {
     RETURN_IF_ERROR(placing.AddArray(static_cast<int>(a)));
+    RETURN_IF_ERROR(budget.Check());
+  }
   placing.Finish();
   placed->layout = std::make_shared<const StateLayout>(std::move(layout));
   return placed;

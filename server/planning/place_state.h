@@ -20,13 +20,15 @@ inline constexpr int64_t kShardsMax = 2'000'000;
 // Lays a state out and divides the layout by host. Shards come in the order of arrays, local
 // devices and boxes. An empty topology becomes `fallback` in the result's spec, because the meaning
 // of the workers' numbering may change later. Errors: see ToStateLayout; RESOURCE_EXHAUSTED
-// (TOO_MANY_SHARDS).
-absl::StatusOr<std::shared_ptr<const PlacedState>> PlaceState(v1::StateSpec spec,
-                                                              const planner::Topology* fallback);
+// (TOO_MANY_SHARDS); the budget's status once `budget` is spent.
+absl::StatusOr<std::shared_ptr<const PlacedState>> PlaceState(
+    v1::StateSpec spec, const planner::Topology* fallback,
+    planner::Budget& budget = planner::Budget::Unlimited());
 
 // As above, for a layout that is known already. REQUIRES: `layout` is the layout of `spec`.
-absl::StatusOr<std::shared_ptr<const PlacedState>> PlaceState(v1::StateSpec spec,
-                                                              proto::StateLayout layout);
+absl::StatusOr<std::shared_ptr<const PlacedState>> PlaceState(
+    v1::StateSpec spec, proto::StateLayout layout,
+    planner::Budget& budget = planner::Budget::Unlimited());
 
 // Adds to `named` (host -> local devices) the devices that `layout` names, except those in `lost`,
 // whether they hold a shard or not.

@@ -55,6 +55,11 @@ void PlanDesk::Run(Asker asker, Work work, End end) {
        std::make_shared<Job>(Job{std::move(asker), std::move(work), std::move(end)}));
 }
 
+void PlanDesk::LookUp(Asker asker, Work work, End end) {
+  Post(lookups_, /*patient=*/false,
+       std::make_shared<Job>(Job{std::move(asker), std::move(work), std::move(end)}));
+}
+
 void PlanDesk::Find(Asker asker, Ask ask, Done done, bool long_form) {
   struct Found {
     std::optional<PlanCache::Answer> kept;

@@ -57,6 +57,8 @@ class PlanDesk {
   using End = absl::AnyInvocable<void(absl::Status)>;
   // `end`: as `done` above.
   void Run(Asker asker, Work work, End end);
+  // The same on the lookup threads, so that it does not wait for planning.
+  void LookUp(Asker asker, Work work, End end);
 
   // A budget for planning of other kinds, which begins on this thread now. `wanted`, `quantum`: see
   // BudgetOf().

@@ -27,8 +27,8 @@ namespace {
 
 // No array may need a device that goes away.
 absl::Status CheckNotNeeded(const ScenarioReshard& move, const planner::ReshardRequest& request) {
-  absl::flat_hash_set<int64_t> gone(move.before.begin(), move.before.end());
-  for (const int64_t id : move.after) gone.erase(id);
+  if (move.joins()) return absl::OkStatus();
+  const absl::flat_hash_set<int64_t> gone(move.changing.begin(), move.changing.end());
   absl::flat_hash_set<const planner::DeviceList*> seen;
   for (const planner::ArraySpec& array : request.arrays) {
     const planner::DeviceListPtr& list = array.target.devices;
@@ -64,9 +64,10 @@ absl::StatusOr<v1::PrecomputePlansResponse> Precomputer::Start(
   auto work = std::make_shared<Work>();
   work->caller = caller;
   ASSIGN_OR_RETURN(work->layout, MakeElastic(std::move(present), request.elastic_list(),
-                                             request.elastic_axis(), workers));
+                                             request.elastic_axis(), workers, budget));
   work->options = options;
-  ASSIGN_OR_RETURN(const std::vector<ScenarioReshard> moves, ScenariosOf(request, work->layout));
+  ASSIGN_OR_RETURN(const std::vector<ScenarioReshard> moves,
+                   ScenariosOf(request, work->layout, budget));
   v1::PrecomputePlansResponse response;
   std::set<std::string> seen;
   for (const ScenarioReshard& move : moves) {

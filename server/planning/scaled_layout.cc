@@ -193,8 +193,9 @@ void DropUnused(v1::StateSpec& spec) {
 }  // namespace
 
 absl::StatusOr<ElasticLayout> MakeElastic(v1::StateSpec spec, std::string list, std::string axis,
-                                          const planner::Topology* workers) {
-  ASSIGN_OR_RETURN(const proto::StateLayout layout, proto::ToStateLayout(spec, workers));
+                                          const planner::Topology* workers,
+                                          planner::Budget& budget) {
+  ASSIGN_OR_RETURN(const proto::StateLayout layout, proto::ToStateLayout(spec, workers, budget));
   if (spec.topology().hosts().empty()) *spec.mutable_topology() = proto::ToProto(layout.topology);
   DropUnused(spec);
   if (list.empty() && spec.device_lists_size() == 1) list = spec.device_lists().begin()->first;

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "planner/values/budget.h"
 #include "planner/values/topology.h"
 #include "remesh/v1/state.pb.h"
 
@@ -24,7 +25,8 @@ struct ElasticLayout {
 // its size. `list` may be empty when the layout has exactly one. `workers`: what an empty topology
 // means; may be null.
 absl::StatusOr<ElasticLayout> MakeElastic(v1::StateSpec spec, std::string list, std::string axis,
-                                          const planner::Topology* workers);
+                                          const planner::Topology* workers,
+                                          planner::Budget& budget = planner::Budget::Unlimited());
 
 // The layout over other devices. FAILED_PRECONDITION (AXIS_DOES_NOT_DIVIDE) when the other axes do
 // not divide the number of devices.

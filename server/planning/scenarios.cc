@@ -12,6 +12,9 @@
 #include "server/planning/join_spec.h"
 
 namespace remesh::server {
+
+using planner::Budget;
+
 namespace {
 
 // The devices of one host, in the order of the elastic list, or of the topology for spare hosts.
@@ -43,57 +46,47 @@ class ScenarioList {
 
   size_t member_count() const { return members_.size(); }
 
-  void AddAnyOne(v1::Scenario::Event event) {
+  void AddAnyOne(v1::Scenario::Event event, Budget& budget) {
     for (const HostGroup& host : members_) {
-      std::vector<int64_t> others = Without(host.devices);
-      if (event == v1::Scenario::RETURN) {
-        Add(event, {host.name}, std::move(others), now_, {});
-      } else {
-        Add(event, {host.name}, now_, std::move(others),
-            event == v1::Scenario::LOSE ? host.devices : std::vector<int64_t>());
-      }
+      if (budget.SpentNow()) return;
+      Add(event, {host.name}, host.devices);
     }
   }
 
-  void AddPlusMinus(size_t count) {
-    std::vector<std::string> names;
-    std::vector<int64_t> leaving;
-    for (size_t i = 0; i < std::min(count, members_.size()); ++i) {
-      const HostGroup& host = members_[members_.size() - 1 - i];
-      names.push_back(host.name);
-      leaving.insert(leaving.end(), host.devices.begin(), host.devices.end());
-      Add(v1::Scenario::SHRINK, names, now_, Without(leaving), {});
-    }
-    names.clear();
-    std::vector<int64_t> grown = now_;
-    for (size_t i = 0; i < std::min(count, spares_.size()); ++i) {
-      names.push_back(spares_[i].name);
-      grown.insert(grown.end(), spares_[i].devices.begin(), spares_[i].devices.end());
-      Add(v1::Scenario::GROW, names, now_, grown, {});
-    }
+  void AddPlusMinus(size_t count, Budget& budget) {
+    const std::vector<HostGroup> last_first(members_.rbegin(), members_.rend());
+    AddSteps(v1::Scenario::SHRINK, last_first, count, budget);
+    AddSteps(v1::Scenario::GROW, spares_, count, budget);
   }
 
   std::vector<ScenarioReshard> Take() && { return std::move(moves_); }
 
  private:
-  std::vector<int64_t> Without(const std::vector<int64_t>& leaving) const {
-    const absl::flat_hash_set<int64_t> gone(leaving.begin(), leaving.end());
-    std::vector<int64_t> others;
-    std::copy_if(now_.begin(), now_.end(), std::back_inserter(others),
-                 [&](int64_t id) { return !gone.contains(id); });
-    return others;
+  // Adds the event of the first host, of the first two, and so on.
+  void AddSteps(v1::Scenario::Event event, const std::vector<HostGroup>& hosts, size_t count,
+                Budget& budget) {
+    std::vector<std::string> names;
+    std::vector<int64_t> devices;
+    for (size_t i = 0; i < std::min(count, hosts.size()); ++i) {
+      if (budget.SpentNow()) return;
+      names.push_back(hosts[i].name);
+      devices.insert(devices.end(), hosts[i].devices.begin(), hosts[i].devices.end());
+      Add(event, names, devices);
+    }
   }
 
   void Add(v1::Scenario::Event event, const std::vector<std::string>& hosts,
-           std::vector<int64_t> before, std::vector<int64_t> after, std::vector<int64_t> lost) {
+           const std::vector<int64_t>& devices) {
     ScenarioReshard& move = moves_.emplace_back();
     move.scenario.set_event(event);
     *move.scenario.mutable_hosts() = {hosts.begin(), hosts.end()};
-    move.scenario.set_devices_before(static_cast<int64_t>(before.size()));
-    move.scenario.set_devices_after(static_cast<int64_t>(after.size()));
-    move.before = std::move(before);
-    move.after = std::move(after);
-    move.lost = std::move(lost);
+    move.changing = devices;
+    const auto now = static_cast<int64_t>(now_.size());
+    const auto changing = static_cast<int64_t>(devices.size());
+    move.scenario.set_devices_before(event == v1::Scenario::RETURN ? now - changing : now);
+    move.scenario.set_devices_after(event == v1::Scenario::RETURN ? now
+                                    : event == v1::Scenario::GROW ? now + changing
+                                                                  : now - changing);
   }
 
   const std::vector<int64_t>& now_;
@@ -101,6 +94,28 @@ class ScenarioList {
   std::vector<HostGroup> spares_;
   std::vector<ScenarioReshard> moves_;
 };
+
+std::vector<int64_t> Without(const std::vector<int64_t>& devices,
+                             const std::vector<int64_t>& leaving) {
+  const absl::flat_hash_set<int64_t> gone(leaving.begin(), leaving.end());
+  std::vector<int64_t> others;
+  std::copy_if(devices.begin(), devices.end(), std::back_inserter(others),
+               [&](int64_t id) { return !gone.contains(id); });
+  return others;
+}
+
+std::vector<int64_t> DevicesBefore(const ScenarioReshard& move, const ElasticLayout& layout) {
+  if (move.scenario.event() != v1::Scenario::RETURN) return layout.devices;
+  return Without(layout.devices, move.changing);
+}
+
+std::vector<int64_t> DevicesAfter(const ScenarioReshard& move, const ElasticLayout& layout) {
+  if (!move.joins()) return Without(layout.devices, move.changing);
+  std::vector<int64_t> after = layout.devices;
+  if (move.scenario.event() == v1::Scenario::GROW)
+    after.insert(after.end(), move.changing.begin(), move.changing.end());
+  return after;
+}
 
 absl::Status Pointless(std::string_view reason, std::string_view what) {
   return MakeError(absl::StatusCode::kFailedPrecondition, what,
@@ -110,7 +125,8 @@ absl::Status Pointless(std::string_view reason, std::string_view what) {
 }  // namespace
 
 absl::StatusOr<std::vector<ScenarioReshard>> ScenariosOf(const v1::PrecomputePlansRequest& request,
-                                                         const ElasticLayout& layout) {
+                                                         const ElasticLayout& layout,
+                                                         Budget& budget) {
   if (request.hosts_plus_minus() < 0) {
     return InvalidField("hosts_plus_minus", absl::StrCat(request.hosts_plus_minus()),
                         "must be >= 0");
@@ -127,22 +143,25 @@ absl::StatusOr<std::vector<ScenarioReshard>> ScenariosOf(const v1::PrecomputePla
                         absl::StrCat("and the events lead to more than ", kScenariosMax,
                                      " scenarios: ask for fewer"));
   }
-  if (request.lose_any_one_host()) list.AddAnyOne(v1::Scenario::LOSE);
-  if (request.drain_any_one_host()) list.AddAnyOne(v1::Scenario::DRAIN);
-  if (request.return_any_one_host()) list.AddAnyOne(v1::Scenario::RETURN);
-  list.AddPlusMinus(steps);
+  if (request.lose_any_one_host()) list.AddAnyOne(v1::Scenario::LOSE, budget);
+  if (request.drain_any_one_host()) list.AddAnyOne(v1::Scenario::DRAIN, budget);
+  if (request.return_any_one_host()) list.AddAnyOne(v1::Scenario::RETURN, budget);
+  list.AddPlusMinus(steps, budget);
+  RETURN_IF_ERROR(budget.Check());
   return std::move(list).Take();
 }
 
 absl::StatusOr<v1::PlanSpec> QuestionOf(const ScenarioReshard& move, const ElasticLayout& layout,
                                         const v1::PlanOptions& options) {
-  if (move.before.empty() || move.after.empty()) {
+  if (move.scenario.devices_before() == 0 || move.scenario.devices_after() == 0) {
     return Pointless("NOBODY_LEFT", "no host of the list is left");
   }
-  ASSIGN_OR_RETURN(const v1::StateSpec before, ScaledTo(layout, move.before));
-  ASSIGN_OR_RETURN(const v1::StateSpec after, ScaledTo(layout, move.after));
+  ASSIGN_OR_RETURN(const v1::StateSpec before, ScaledTo(layout, DevicesBefore(move, layout)));
+  ASSIGN_OR_RETURN(const v1::StateSpec after, ScaledTo(layout, DevicesAfter(move, layout)));
   v1::PlanOptions with_lost = options;
-  for (const int64_t id : move.lost) with_lost.add_lost_device_ids(id);
+  if (move.scenario.event() == v1::Scenario::LOSE) {
+    for (const int64_t id : move.changing) with_lost.add_lost_device_ids(id);
+  }
   return JoinSpecs(before, after, with_lost);
 }
 
