@@ -53,7 +53,7 @@ Event EvictedFromDisk(const Evicted& evicted, const ListedPlan* in_memory) {
   PlanFile::Name gone;
   gone.name = evicted.name;
   gone.about = evicted.about;
-  v1::Plan plan = ToProto(gone, v1::BASIC);
+  v1::Plan plan = ToEntry(gone, v1::BASIC);
   plan.set_tier(v1::CACHE_TIER_UNSPECIFIED);
   return EvictionOf(evicted.cause, v1::DISK, std::move(plan));
 }
