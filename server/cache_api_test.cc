@@ -3,9 +3,12 @@
 #include <gtest/gtest.h>
 
 #include <map>
+#include <memory>
 #include <optional>
 #include <set>
+#include <utility>
 
+#include "absl/synchronization/notification.h"
 #include "server/cache/plan_list.h"
 #include "server/planning/planning_test_spec.h"
 #include "server/server_fixture.h"
@@ -304,6 +307,22 @@ TEST_F(CacheApiTest, EvictionsAreToldWithTheirCause) {
   context.TryCancel();
 }
 
+// Tells when all watchers that came before it were told of a second plan.
+class AwaitsSecondPlan : public PlanWatcher {
+ public:
+  explicit AwaitsSecondPlan(std::string first) : first_(std::move(first)) {}
+  void Offer(const PlanEventPtr& event) override {
+    if (event->told.plan().name() == first_ || told.HasBeenNotified()) return;
+    told.Notify();
+  }
+  void End(const absl::Status&) override {}
+
+  absl::Notification told;
+
+ private:
+  const std::string first_;
+};
+
 TEST_F(CacheApiTest, AWatcherThatDoesNotReadBeginsAnew) {
   const std::string name = Plan(8);
   grpc::ClientContext context;
@@ -311,12 +330,15 @@ TEST_F(CacheApiTest, AWatcherThatDoesNotReadBeginsAnew) {
   Event event;
   while (reader->Read(&event) && event.event() != Event::SYNCED) {
   }
+  const auto second = std::make_shared<AwaitsSecondPlan>(name);
+  core_->plans().watchers().Add(second);
   // More than waits here, and than gRPC keeps on the way.
   for (int i = 0; i < 10'000; ++i) {
     ASSERT_TRUE(core_->plans().SetPinned(name, true).ok());
     ASSERT_TRUE(core_->plans().SetPinned(name, false).ok());
   }
   const std::string last = Plan(12);
+  second->told.WaitForNotification();
   int resyncs = 0;
   bool synced = true, told_last = false, pinned = false;
   std::optional<bool> before;  // pinned, as told by the event before this one
