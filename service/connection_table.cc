@@ -187,7 +187,7 @@ std::vector<ConnectionTable::Connection> ConnectionTable::TakeSlow(const NoiseLi
   absl::flat_hash_map<std::string, std::vector<int>> slow;  // by address
   size_t most = 0;
   for (const auto& [fd, entry] : entries_) {
-    if (entry.slow_looks < limits.slow_looks) continue;
+    if (entry.slow_looks < (entry.is_unix ? limits.slow_looks_unix : limits.slow_looks)) continue;
     slow[entry.address].push_back(fd);
     most = std::max(most, slow[entry.address].size());
   }
@@ -212,7 +212,8 @@ void ConnectionTable::Listen(const MessageBytes::ByPeer& messages, const NoiseLi
     if (!open) closed.push_back(fd);
     const std::optional<uint64_t> known = open ? ReadOf(fd) : std::nullopt;
     const uint64_t read = known.value_or(0);
-    const bool little = known ? read > entry.heard && read - entry.heard < limits.slow : open;
+    entry.is_unix = open && !known;
+    const bool little = entry.is_unix || (read > entry.heard && read - entry.heard < limits.slow);
     const bool slow = bytes == 0 && little && UnreadOf(fd) > 0;
     entry.slow_looks = slow ? entry.slow_looks + 1 : 0;
     if (read > entry.heard) {

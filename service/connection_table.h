@@ -48,9 +48,10 @@ struct NoiseLimits {
   uint64_t forgiven = uint64_t{4} << 20;  // a second, of each address: keepalive, cancelled calls
   // A connection that is read more slowly than this, though more has arrived, and that completes no
   // message, at so many looks in a row, keeps its reader busy with little: headers in tiny frames.
-  // Of a Unix socket only what has arrived is known.
   uint64_t slow = uint64_t{256} << 10;
   int slow_looks = 4;
+  // Of a Unix socket only what has arrived is known, and a busy machine may be slow to read it.
+  int slow_looks_unix = 10;
 };
 
 // The open accepted connections, by address. Closing a connection needs no notice: when an address
@@ -103,6 +104,7 @@ class ConnectionTable {
     uint64_t read = 0;   // bytes read, at MarkRead()
     uint64_t heard = 0;  // bytes read, at TakeNoisy()
     uint64_t noise = 0;
+    bool is_unix = false;
     int slow_looks = 0;  // in a row
   };
   using Descriptors = std::map<uint64_t, int>;  // oldest first

@@ -124,7 +124,7 @@ TEST_F(NoiseTest, AConnectionOfAUnixSocketThatIsSlowToReadIsTaken) {
   for (const auto* pair : {&slow, &also_slow, &waits, &calls})
     EXPECT_EQ(send((*pair)->client.get(), "xx", 2, 0), 2);
   std::vector<int> taken;
-  for (int look = 1; look <= limits_.slow_looks; ++look) {
+  for (int look = 1; look <= limits_.slow_looks_unix; ++look) {
     EXPECT_TRUE(taken.empty()) << look;
     Message(*calls, 1);
     idle->Send(1);

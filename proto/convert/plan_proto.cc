@@ -155,10 +155,10 @@ void SetCost(const Plan& plan, const Binding& binding, v1::Plan& message) {
   message.set_missing_boxes(static_cast<int64_t>(plan.missing().size()));
 }
 
-size_t AddMissing(const Plan& plan, const Binding& binding, size_t first, size_t bytes_max,
+size_t AddMissing(const Plan& plan, const Binding& binding, size_t first, size_t max_bytes,
                   v1::Plan& message) {
   size_t next = first;
-  for (size_t bytes = 0; next < plan.missing().size() && bytes < bytes_max; ++next) {
+  for (size_t bytes = 0; next < plan.missing().size() && bytes < max_bytes; ++next) {
     const planner::MissingBox& missing = plan.missing()[next];
     v1::MissingBox& out = *message.add_missing();
     out.set_array(binding.array_names[missing.array]);

@@ -29,9 +29,9 @@ std::string PlanName(const std::string& fingerprint, const planner::Binding& bin
 void SetCost(const planner::Plan& plan, const planner::Binding& binding, v1::Plan& message);
 
 // Adds boxes that must come from a fallback to `message`, from index `first` of plan.missing() on,
-// until these are all or take `bytes_max` bytes. Returns the index of the next one.
+// until these are all or take `max_bytes` bytes. Returns the index of the next one.
 size_t AddMissing(const planner::Plan& plan, const planner::Binding& binding, size_t first,
-                  size_t bytes_max, v1::Plan& message);
+                  size_t max_bytes, v1::Plan& message);
 inline constexpr size_t kMissingBytes = size_t{64} << 10;  // in a response that is no stream
 
 // The whole plan except transfers, missing boxes beyond kMissingBytes, and the data that only a

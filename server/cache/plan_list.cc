@@ -18,7 +18,7 @@ v1::Plan EntryOf(const PlanCache::Placed& placed, v1::PlanView view) {
 }  // namespace
 
 PlanPage PageOfPlans(PlanCache& cache, size_t size, PlanCache::Place after,
-                     const v1::PlanFilter& filter, v1::PlanView view, size_t bytes_max) {
+                     const v1::PlanFilter& filter, v1::PlanView view, size_t max_bytes) {
   PlanPage page;
   const size_t step = std::max<size_t>(size, 64);
   size_t bytes = 0;
@@ -30,7 +30,7 @@ PlanPage PageOfPlans(PlanCache& cache, size_t size, PlanCache::Place after,
       if (!Matches(filter, EntryOf(found[i], v1::BASIC))) continue;
       page.plans.push_back(EntryOf(found[i], view));
       bytes += page.plans.back().ByteSizeLong();
-      if (page.plans.size() < size && bytes < bytes_max) continue;
+      if (page.plans.size() < size && bytes < max_bytes) continue;
       if (more || i + 1 < found.size()) page.next = after;
       return page;
     }

@@ -118,7 +118,7 @@ TEST_F(PlanListTest, APageEndsWhenItHasManyBytes) {
   PlanCache::Place place;
   size_t seen = 0, pages = 0;
   for (bool more = true; more; ++pages) {
-    const PlanPage page = PageOfPlans(*cache_, 1000, place, {}, v1::SUMMARY, /*bytes_max=*/1000);
+    const PlanPage page = PageOfPlans(*cache_, 1000, place, {}, v1::SUMMARY, /*max_bytes=*/1000);
     EXPECT_LT(page.plans.size(), 10u);
     seen += page.plans.size();
     more = page.next.has_value();
