@@ -229,6 +229,10 @@ void Executions::OnMessage(const std::string& host, const v1::AttachRequest& mes
   if (entries_.Find(attempt.execution()) == nullptr) return;
   Execution& execution = entries_.at(attempt.execution()).execution;
   if (execution.spec().attempt.attempt() != attempt.attempt()) return;
+  if (message.has_committed() && !HasCommitted(host, entries_.at(attempt.execution()))) {
+    return out.Note(absl::StrCat("host ", host, " says that it committed ", attempt.execution(),
+                                 " but does not say that it holds its shards"));
+  }
   ExecutionActions actions;
   switch (message.event_case()) {
     case Event::kPrepared:
@@ -268,13 +272,21 @@ void Executions::OnHostAway(const HostAway& away, Moment now, Outbox& out) {
   }
 }
 
+bool Executions::HoldsTarget(const std::string& host, const v1::Execution& execution) const {
+  const v1::StateManifest* held = membership_.workers().Find(host)->Manifest(
+      execution.state(), execution.state_uid(), execution.target_generation());
+  return held != nullptr && held->phase() != v1::SHARD_PHASE_PREPARED &&
+         (held->execution() == execution.name() || held->execution().empty());
+}
+
+bool Executions::HasCommitted(const std::string& host, const ExecutionEntry& entry) const {
+  const bool receives = entry.target != nullptr && entry.target->hosts.contains(host);
+  return !receives || HoldsTarget(host, entry.execution.resource());
+}
+
 void Executions::OnHostReturned(const std::string& host, Moment now, Outbox& out) {
   for (auto& [name, entry] : entries_.by_name()) {
-    const v1::Execution& resource = entry.execution.resource();
-    const v1::StateManifest* held = membership_.workers().Find(host)->Manifest(
-        resource.state(), resource.state_uid(), resource.target_generation());
-    const bool holds_target = held != nullptr && held->phase() != v1::SHARD_PHASE_PREPARED &&
-                              (held->execution() == name || held->execution().empty());
+    const bool holds_target = HoldsTarget(host, entry.execution.resource());
     ExecutionActions actions;
     entry.execution.OnHostReturned(host, holds_target, actions);
     if (!actions.empty()) Apply(name, std::move(actions), now, out);

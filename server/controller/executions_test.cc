@@ -37,7 +37,7 @@ TEST_F(ExecutionsTest, ItsEndIsToldAsAValue) {
   Say(name, [](v1::AttachRequest& message) { return message.mutable_prepared(); });
   Say(name, [](v1::AttachRequest& message) { return message.mutable_verified(); });
   EXPECT_FALSE(executions_.OnSaved(LastSave(), now_, out_).has_value());  // the decision
-  Say(name, [](v1::AttachRequest& message) { return message.mutable_committed(); });
+  SayCommitted(name);
   const std::optional<ExecutionEnd> end = executions_.OnSaved(LastSave(), now_, out_);
   ASSERT_TRUE(end.has_value());
   EXPECT_EQ(end->state, kState);
@@ -47,6 +47,21 @@ TEST_F(ExecutionsTest, ItsEndIsToldAsAValue) {
   EXPECT_EQ(Did<ExecutionEnded>().at(0).phase, v1::Execution::SUCCEEDED);
   EXPECT_EQ(Did<ReleasePlan>().size(), 1u);
   EXPECT_EQ(Find()->generation(), 1);  // it is for others to tell the states
+}
+
+// Regression: it counted, though nothing said that the host had its shards.
+TEST_F(ExecutionsTest, ACommittedOfAReceiverThatHoldsNothingDoesNotCount) {
+  const std::string name = Launch();
+  Stored(name);
+  Say(name, [](v1::AttachRequest& message) { return message.mutable_prepared(); });
+  Say(name, [](v1::AttachRequest& message) { return message.mutable_verified(); });
+  EXPECT_FALSE(executions_.OnSaved(LastSave(), now_, out_).has_value());  // the decision
+  Say(name, [](v1::AttachRequest& message) { return message.mutable_committed(); });
+  EXPECT_TRUE(out_.TakeFollowUps().empty());
+  EXPECT_EQ((*FindExecution(executions_, name))->execution.resource().phase(),
+            v1::Execution::COMMITTING);
+  SayCommitted(name);
+  EXPECT_TRUE(executions_.OnSaved(LastSave(), now_, out_).has_value());
 }
 
 TEST_F(ExecutionsTest, ItsEndCarriesWhatMetricsCount) {
@@ -61,7 +76,7 @@ TEST_F(ExecutionsTest, ItsEndCarriesWhatMetricsCount) {
   Say(name, [](v1::AttachRequest& message) { return message.mutable_verified(); });
   executions_.OnSaved(LastSave(), now_, out_);
   now_.wall += absl::Seconds(3);
-  Say(name, [](v1::AttachRequest& message) { return message.mutable_committed(); });
+  SayCommitted(name);
   executions_.OnSaved(LastSave(), now_, out_);
   const ExecutionEnded ended = Did<ExecutionEnded>().at(0);
   EXPECT_EQ(ended.seconds, 3);
@@ -79,7 +94,7 @@ TEST_F(ExecutionsTest, BytesThatHostsClaimDoNotWrap) {
   });
   Say(name, [](v1::AttachRequest& message) { return message.mutable_verified(); });
   executions_.OnSaved(LastSave(), now_, out_);
-  Say(name, [](v1::AttachRequest& message) { return message.mutable_committed(); });
+  SayCommitted(name);
   executions_.OnSaved(LastSave(), now_, out_);
   EXPECT_GT(Did<ExecutionEnded>().at(0).bytes_moved, 1e19);
 }
@@ -127,6 +142,7 @@ class ExecutionsOverNcclTest : public ExecutionsTest {
     Say(name, [](v1::AttachRequest& message) { return message.mutable_prepared(); });
     Say(name, [](v1::AttachRequest& message) { return message.mutable_verified(); });
     executions_.OnSaved(LastSave(), now_, out_);
+    membership_.Hold("b", Manifest(kState, uid_, 2));
     Say(name, [&](v1::AttachRequest& message) {
       message.mutable_committed()->mutable_communicators()->set_name(kept);
       message.mutable_committed()->mutable_communicators()->mutable_kept_for()->set_seconds(60);

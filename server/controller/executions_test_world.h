@@ -58,6 +58,11 @@ class ExecutionsTestWorld : public StatesTestWorld {
     starts_.OnStored(name, out_);
     executions_.OnStored(name, now_, out_);
   }
+  // Every host's worker reports that it committed; b says what it holds, as host_events does first.
+  void SayCommitted(const std::string& name) {
+    membership_.Hold("b", Manifest(kState, uid_, 2));
+    Say(name, [](v1::AttachRequest& message) { return message.mutable_committed(); });
+  }
   // All hosts' workers report the message that `set` makes.
   template <typename Set>
   void Say(const std::string& name, Set set) {
