@@ -86,6 +86,21 @@ const v1::AttemptId& AttemptOf(const v1::AttachRequest& message) {
   }
 }
 
+bool HoldsTarget(const Membership& membership, const std::string& host,
+                 const v1::Execution& execution) {
+  const v1::StateManifest* held = membership.workers().Find(host)->Manifest(
+      execution.state(), execution.state_uid(), execution.target_generation());
+  return held != nullptr && held->phase() != v1::SHARD_PHASE_PREPARED &&
+         (held->execution() == execution.name() || held->execution().empty());
+}
+
+// Whether a host that says so has committed: one that receives shards must hold them.
+bool HasCommitted(const Membership& membership, const std::string& host,
+                  const ExecutionEntry& entry) {
+  const bool receives = entry.target != nullptr && entry.target->hosts.contains(host);
+  return !receives || HoldsTarget(membership, host, entry.execution.resource());
+}
+
 }  // namespace
 
 Executions::Executions(const ControllerOptions& options, const RandomBits& random,
@@ -229,7 +244,8 @@ void Executions::OnMessage(const std::string& host, const v1::AttachRequest& mes
   if (entries_.Find(attempt.execution()) == nullptr) return;
   Execution& execution = entries_.at(attempt.execution()).execution;
   if (execution.spec().attempt.attempt() != attempt.attempt()) return;
-  if (message.has_committed() && !HasCommitted(host, entries_.at(attempt.execution()))) {
+  if (message.has_committed() &&
+      !HasCommitted(membership_, host, entries_.at(attempt.execution()))) {
     return out.Note(absl::StrCat("host ", host, " says that it committed ", attempt.execution(),
                                  " but does not say that it holds its shards"));
   }
@@ -272,21 +288,9 @@ void Executions::OnHostAway(const HostAway& away, Moment now, Outbox& out) {
   }
 }
 
-bool Executions::HoldsTarget(const std::string& host, const v1::Execution& execution) const {
-  const v1::StateManifest* held = membership_.workers().Find(host)->Manifest(
-      execution.state(), execution.state_uid(), execution.target_generation());
-  return held != nullptr && held->phase() != v1::SHARD_PHASE_PREPARED &&
-         (held->execution() == execution.name() || held->execution().empty());
-}
-
-bool Executions::HasCommitted(const std::string& host, const ExecutionEntry& entry) const {
-  const bool receives = entry.target != nullptr && entry.target->hosts.contains(host);
-  return !receives || HoldsTarget(host, entry.execution.resource());
-}
-
 void Executions::OnHostReturned(const std::string& host, Moment now, Outbox& out) {
   for (auto& [name, entry] : entries_.by_name()) {
-    const bool holds_target = HoldsTarget(host, entry.execution.resource());
+    const bool holds_target = HoldsTarget(membership_, host, entry.execution.resource());
     ExecutionActions actions;
     entry.execution.OnHostReturned(host, holds_target, actions);
     if (!actions.empty()) Apply(name, std::move(actions), now, out);

@@ -77,9 +77,6 @@ class Executions {
   ExecutionEnd End(const std::string& name, Save what, Moment now, Outbox& out);
   void StartAdmitted(Moment now, Outbox& out);
   void DropOld(Outbox& out);
-  bool HoldsTarget(const std::string& host, const v1::Execution& execution) const;
-  // Whether a host that says so has committed: one that receives shards must hold them.
-  bool HasCommitted(const std::string& host, const ExecutionEntry& entry) const;
 
   const ControllerOptions& options_;
   const RandomBits& random_;
