@@ -25,7 +25,9 @@ std::string Nearest(std::string_view name, const std::vector<std::string>& candi
   if (name.empty() || name.size() > kNameMax) return "";
   size_t best = std::max<size_t>(name.size() / 3, std::min<size_t>(name.size() - 1, 2)) + 1;
   std::string nearest;
-  for (const std::string& candidate : candidates) {
+  constexpr size_t kCandidatesMax = 10'000;
+  for (size_t i = 0; i < std::min(candidates.size(), kCandidatesMax); ++i) {
+    const std::string& candidate = candidates[i];
     const size_t longer = std::max(name.size(), candidate.size());
     const size_t shorter = std::min(name.size(), candidate.size());
     if (longer - shorter >= best) continue;  // so many characters differ at least

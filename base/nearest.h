@@ -11,7 +11,8 @@ namespace remesh {
 size_t EditDistance(std::string_view a, std::string_view b);
 
 // The candidate that `name` most likely misspells, the first among equals. At most a third of the
-// characters may differ, or two; "" when no candidate is that near.
+// characters may differ, or two; "" when no candidate is that near. Compares the first 10,000
+// candidates, because it takes time for each.
 std::string Nearest(std::string_view name, const std::vector<std::string>& candidates);
 
 // "; did you mean "x"?", or "" when no candidate is near.

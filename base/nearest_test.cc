@@ -18,6 +18,15 @@ TEST(NearestTest, NamesOfAnotherLengthAreNotNear) {
   EXPECT_EQ(Nearest("host", {"h", "hosts_and_their_devices"}), "");
 }
 
+// Regression: 200,000 names took seconds.
+TEST(NearestTest, OnlyTheFirstOfManyNamesAreCompared) {
+  std::vector<std::string> names(20'000, "something else");
+  names[9'999] = "first";
+  names[10'000] = "later";
+  EXPECT_EQ(Nearest("firs", names), "first");
+  EXPECT_EQ(Nearest("late", names), "");
+}
+
 TEST(NearestTest, SlipsAreFoundAndOtherWordsAreNot) {
   const std::vector<std::string> names = {"hlo_text", "sdy_text", "nics", "ids"};
   EXPECT_EQ(Nearest("hlo_txt", names), "hlo_text");

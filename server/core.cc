@@ -174,10 +174,12 @@ void Core::Perform(Actions actions) {
   }
 }
 
-void Core::Call(Request request, ReplyFn reply, const std::string& caller) {
+void Core::Call(Request request, ReplyFn reply, const std::string& caller, Gone gone) {
   const CallId id = next_id_++;
-  TakeTurn(caller, [this, id, reply = std::move(reply), request = std::move(request)]() mutable {
+  TakeTurn(caller, [this, id, reply = std::move(reply), request = std::move(request),
+                    gone = std::move(gone)]() mutable {
     if (shut_down_) return reply(ShuttingDown());
+    if (gone != nullptr && gone()) return reply(absl::CancelledError("the caller has gone"));
     calls_[id] = std::move(reply);
     Handle(server::Call{.id = id, .request = std::move(request)});
   });
@@ -363,7 +365,7 @@ void Core::Do(StartPlanning& action) {
   Turn turn{.caller = CallerOfState(shared->state), .execution = shared->keep};
   if (shared->targets) return PlanTargets(std::move(shared), std::move(turn));
   auto move = std::make_shared<PlannedExecution>();
-  desk_.LookUp(
+  desk_.Run(
       {.turn = std::move(turn), .gone = nullptr},
       [this, shared, move](planner::Budget& budget) {
         ASSIGN_OR_RETURN(*move, MoveByName(plans_, *shared, budget));
@@ -372,7 +374,8 @@ void Core::Do(StartPlanning& action) {
       [this, shared, move](absl::Status status) {
         if (!status.ok()) return FinishPlanning(shared->id, std::move(status));
         FinishPlanning(shared->id, std::move(*move));
-      });
+      },
+      PlanDesk::Place::kLookups);
 }
 
 // Plans even if the caller hangs up, because the caller may come back with the same request_id.

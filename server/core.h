@@ -97,7 +97,9 @@ class Core {
   // Callers take turns, and after a few calls the strand runs other tasks that have come. So
   // however many calls one caller makes, other callers wait for at most one call of each caller,
   // and workers for a few calls. Calls of one caller keep their order.
-  void Call(Request request, ReplyFn reply, const std::string& caller = "");
+  // A call whose `gone` returns true in its turn is not made (CANCELLED); null: it always is.
+  using Gone = std::function<bool()>;
+  void Call(Request request, ReplyFn reply, const std::string& caller = "", Gone gone = nullptr);
 
   // The stream begins in the turn of `caller`.
   void OpenStream(std::shared_ptr<WorkerSink> sink, const std::string& caller);

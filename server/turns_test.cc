@@ -228,6 +228,24 @@ TEST_F(TurnsTest, ACallersCallsAndWatchesKeepTheirOrder) {
   answered.WaitForNotification();
 }
 
+// Regression: calls of callers who had gone were made, one after the other.
+TEST_F(TurnsTest, ACallWhoseCallerHasGoneIsNotMade) {
+  absl::Status status;
+  absl::Notification answered;
+  {
+    const Holding holding(*core_);
+    core_->Call(
+        v1::ListWorkersRequest(),
+        [&](const absl::StatusOr<Reply>& reply) {
+          status = reply.status();
+          answered.Notify();
+        },
+        "caller", [] { return true; });
+  }
+  answered.WaitForNotification();
+  EXPECT_TRUE(absl::IsCancelled(status)) << status;
+}
+
 TEST_F(TurnsTest, AWatchThatEndsBeforeItsTurnIsSkipped) {
   {
     const Holding holding(*core_);

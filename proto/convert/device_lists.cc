@@ -58,7 +58,7 @@ absl::StatusOr<DeviceList> FromRange(const v1::DeviceList::Range& range) {
 
 }  // namespace
 
-absl::Status DeviceLists::SetNamed(const Named& lists) {
+absl::Status DeviceLists::SetNamed(const Named& lists, planner::Budget& budget) {
   named_.clear();
   for (const auto& [key, list] : lists) {
     const std::string field = absl::StrCat("device_lists[", key, "]");
@@ -67,6 +67,7 @@ absl::Status DeviceLists::SetNamed(const Named& lists) {
     auto resolved = Resolve(list);
     RETURN_IF_ERROR(AtField(field, resolved.status()));
     named_[key] = *std::move(resolved);
+    RETURN_IF_ERROR(budget.Check());
   }
   return absl::OkStatus();
 }
@@ -86,13 +87,18 @@ absl::StatusOr<DeviceListPtr> DeviceLists::Resolve(const v1::DeviceList& list) {
     }
     return found->second;
   }
-  DeviceList ids;
-  if (list.has_range()) {
-    ASSIGN_OR_RETURN(ids, FromRange(list.range()));
-  } else {
-    ASSIGN_OR_RETURN(ids, FromIds(list.ids()));
-  }
+  if (list.has_range()) return ResolveRange(list.range());
+  ASSIGN_OR_RETURN(DeviceList ids, FromIds(list.ids()));
   return Intern(std::move(ids));
+}
+
+absl::StatusOr<DeviceListPtr> DeviceLists::ResolveRange(const v1::DeviceList::Range& range) {
+  const std::pair<int64_t, int64_t> key(range.start(), range.count());
+  if (const auto found = ranges_.find(key); found != ranges_.end()) return found->second;
+  ASSIGN_OR_RETURN(DeviceList ids, FromRange(range));
+  ASSIGN_OR_RETURN(DeviceListPtr list, Intern(std::move(ids)));
+  ranges_.emplace(key, list);
+  return list;
 }
 
 absl::StatusOr<DeviceListPtr> DeviceLists::Intern(DeviceList ids) {

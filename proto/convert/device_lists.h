@@ -5,9 +5,11 @@
 
 #include <cstdint>
 #include <string>
+#include <utility>
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/statusor.h"
+#include "planner/values/budget.h"
 #include "planner/values/request.h"
 #include "remesh/v1/sharding.pb.h"
 
@@ -20,8 +22,9 @@ class DeviceLists {
   using Named = google::protobuf::Map<std::string, v1::DeviceList>;
 
   // Sets the lists that references name from here on. Converts every entry, so that unused ones are
-  // checked too. Fields: "device_lists[key].range.count".
-  absl::Status SetNamed(const Named& lists);
+  // checked too. Fields: "device_lists[key].range.count". Returns the budget's status once `budget`
+  // is spent.
+  absl::Status SetNamed(const Named& lists, planner::Budget& budget = planner::Budget::Unlimited());
 
   // The value of a list, or of the named list that it refers to. Fields: "ids[2]", "range.start",
   // "ref".
@@ -32,7 +35,11 @@ class DeviceLists {
   absl::StatusOr<planner::DeviceListPtr> Intern(planner::DeviceList ids);
 
  private:
+  absl::StatusOr<planner::DeviceListPtr> ResolveRange(const v1::DeviceList::Range& range);
+
   absl::flat_hash_map<std::string, planner::DeviceListPtr> named_;
+  // By start and count, because comparing long lists takes time.
+  absl::flat_hash_map<std::pair<int64_t, int64_t>, planner::DeviceListPtr> ranges_;
   absl::flat_hash_map<planner::DeviceList, planner::DeviceListPtr> interned_;
   int64_t positions_ = 0;  // of all lists
 };

@@ -63,6 +63,7 @@ absl::Status TooLarge(size_t bytes, size_t most) {
 absl::StatusOr<std::string> EncodeExport(const v1::ExportedPlan& plan) {
   const size_t size = plan.ByteSizeLong();
   if (size > kExportUnpackedMax) return TooLarge(size, kExportUnpackedMax);
+  if (plan.spec().size() > kExportSpecMax) return TooLarge(plan.spec().size(), kExportSpecMax);
   const std::string content = plan.SerializeAsString();
   std::string packed(ZSTD_compressBound(size), '\0');
   const size_t packed_size =
@@ -99,18 +100,21 @@ absl::StatusOr<v1::ExportedPlan> DecodeExport(std::string_view bytes) {
   if (ZSTD_isError(got) || got != size) return Invalid("it cannot be decompressed");
   v1::ExportedPlan plan;
   if (!plan.ParseFromString(content)) return Invalid("its content cannot be read");
+  if (plan.spec().size() > kExportSpecMax) return Invalid("its question is too long");
   return plan;
 }
 
 absl::StatusOr<ImportedPlan> ReadExport(std::string_view bytes, const v1::PlanSpec* spec,
                                         const planner::Topology* workers, planner::Budget& budget) {
   ASSIGN_OR_RETURN(v1::ExportedPlan file, DecodeExport(bytes));
+  RETURN_IF_ERROR(budget.Check());
   v1::PlanSpec question;
   if (spec != nullptr) {
     question = *spec;
   } else if (!question.ParseFromString(file.spec())) {
     return Invalid("its question cannot be read");
   }
+  RETURN_IF_ERROR(budget.Check());
   const absl::StatusOr<planner::ReshardRequest> request =
       ToReshardRequest(question, spec != nullptr ? workers : nullptr, budget);
   RETURN_IF_ERROR(budget.Check());
@@ -124,6 +128,7 @@ absl::StatusOr<ImportedPlan> ReadExport(std::string_view bytes, const v1::PlanSp
   RETURN_IF_ERROR(budget.Check());
   if (!canonicalized.ok()) return Invalid("its question: ", canonicalized.status());
   absl::StatusOr<planner::AnsweredRequest> answered = planner::DecodePlan(file.plan());
+  RETURN_IF_ERROR(budget.Check());
   if (!answered.ok()) return Invalid("its plan: ", answered.status());
   const std::string& fingerprint = canonicalized->canonical.fingerprint;
   if (answered->request.fingerprint != fingerprint) {

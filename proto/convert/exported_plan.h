@@ -19,7 +19,9 @@ namespace remesh::proto {
 // with zstd; and 16 bytes of XXH3-128 over all of these, high byte first.
 inline constexpr uint32_t kExportFormat = 1;
 inline constexpr size_t kExportBytesMax = size_t{48} << 20;
-inline constexpr size_t kExportUnpackedMax = size_t{512} << 20;
+// A few bytes can unpack to many, and these take more as messages: a spec some 50 times as much.
+inline constexpr size_t kExportUnpackedMax = size_t{64} << 20;
+inline constexpr size_t kExportSpecMax = size_t{16} << 20;
 
 // RESOURCE_EXHAUSTED (PLAN_TOO_LARGE) above the limits.
 absl::StatusOr<std::string> EncodeExport(const v1::ExportedPlan& plan);

@@ -154,6 +154,16 @@ TEST(ExportedPlanTest, AFileOfAnotherFormatOrSizeIsRefused) {
 }
 
 // A hostile file may have digests that fit. If it is accepted, its plan must still be right.
+// Regression: 13 KB of such a file took 4 GB.
+TEST(ExportedPlanTest, AFileWithAQuestionThatUnpacksToMuchIsRefused) {
+  v1::ExportedPlan file;
+  file.set_spec(std::string(kExportSpecMax + 1, '\0'));
+  EXPECT_TRUE(absl::IsResourceExhausted(EncodeExport(file).status()));
+  file.set_spec("");
+  file.set_version(std::string(kExportUnpackedMax, 'x'));
+  EXPECT_TRUE(absl::IsResourceExhausted(EncodeExport(file).status()));
+}
+
 TEST(ExportedPlanTest, ForgedFilesAreRefusedOrRight) {
   const Made made = Make(Spec());
   v1::ExportedPlan file;

@@ -154,7 +154,7 @@ absl::StatusOr<ReshardRequest> ToReshardRequest(const v1::PlanSpec& spec, const 
     RETURN_IF_ERROR(AtField(absl::StrCat("fallbacks[", i, "]"), value.status()));
     request.fallbacks.push_back(*std::move(value));
   }
-  Shardings shardings;
+  Shardings shardings(budget);
   RETURN_IF_ERROR(shardings.SetNamed(spec.shardings(), spec.device_lists()));
   request.arrays.reserve(spec.arrays_size());
   for (int i = 0; i < spec.arrays_size(); ++i) {

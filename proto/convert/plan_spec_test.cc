@@ -133,6 +133,51 @@ TEST(PlanSpecTest, ManyArraysShareLayoutsAndLists) {
   EXPECT_EQ(lists.size(), 1u);
 }
 
+v1::PlanSpec SmallSpec() {
+  v1::PlanSpec spec;
+  EXPECT_TRUE(ParseText(Spec(kRows, kRows), spec).ok());
+  return spec;
+}
+
+// Regression: 63 KB of named lists or shardings kept a thread busy for 9 s after their caller left.
+TEST(PlanSpecTest, NamedListsAndShardingsEndWithTheBudget) {
+  for (const bool lists : {true, false}) {
+    v1::PlanSpec spec = SmallSpec();
+    for (int i = 0; i < 1000; ++i) {
+      const std::string key = absl::StrCat("key ", i);
+      if (lists) {
+        (*spec.mutable_device_lists())[key].mutable_range()->set_count(i + 1);
+      } else {
+        v1::Sharding& sharding = (*spec.mutable_shardings())[key];
+        sharding.set_hlo_text("{replicated}");
+        sharding.mutable_devices()->mutable_range()->set_count(i + 1);
+      }
+    }
+    int looks = 0;
+    planner::Budget most([&looks] {
+      return ++looks > 100 ? absl::CancelledError("the caller has gone") : absl::OkStatus();
+    });
+    EXPECT_TRUE(absl::IsCancelled(ToReshardRequest(spec, nullptr, most).status()));
+    EXPECT_EQ(looks, 101);
+    EXPECT_TRUE(ToReshardRequest(spec, nullptr).ok());
+  }
+}
+
+// Regression: 286 bytes took 1.4 GB.
+TEST(PlanSpecTest, LayoutsOfManyDimensionsAreLimited) {
+  v1::PlanSpec spec = SmallSpec();
+  v1::ArraySpec& array = *spec.mutable_arrays(0);
+  array.clear_shape();
+  for (int d = 0; d < 32; ++d) array.add_shape(2);
+  array.mutable_source()->set_hlo_text("{replicated}");
+  v1::DeviceList& devices = *array.mutable_source()->mutable_devices();
+  devices.clear_ids();
+  devices.mutable_range()->set_count(1 << 20);
+  const absl::Status status = ToReshardRequest(spec, nullptr).status();
+  EXPECT_TRUE(absl::IsInvalidArgument(status)) << status;
+  EXPECT_EQ(GetErrorInfo(status).metadata.at("field"), "arrays[0].source.devices") << status;
+}
+
 TEST(PlanSpecTest, EqualInlineShardingsShareToo) {
   v1::PlanSpec spec;
   ASSERT_TRUE(

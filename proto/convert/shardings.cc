@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "proto/convert/shardings.h"
 
+#include <algorithm>
 #include <memory>
 #include <utility>
 
@@ -19,8 +20,9 @@ using planner::Shape;
 
 namespace {
 
-// Limit on all different layouts of a message: bounds the cost of a short message with many shapes.
-constexpr int64_t kLayoutPositionsMax = int64_t{1} << 23;
+// Limit on all different layouts of a message: bounds the cost of a short message with many shapes,
+// or one of many dimensions. A position has an interval for each dimension.
+constexpr int64_t kLayoutIntervalsMax = int64_t{1} << 24;
 
 absl::StatusOr<MemoryKind> ToMemoryKind(const std::string& kind) {
   if (kind.empty() || kind == "device") return MemoryKind::kDevice;
@@ -56,7 +58,7 @@ absl::Status With(const std::string& note, const absl::Status& status) {
 
 absl::Status Shardings::SetNamed(const Named& shardings, const DeviceLists::Named& lists) {
   named_.clear();
-  RETURN_IF_ERROR(lists_.SetNamed(lists));
+  RETURN_IF_ERROR(lists_.SetNamed(lists, budget_));
   for (const auto& [key, sharding] : shardings) {
     const std::string field = absl::StrCat("shardings[", key, "]");
     if (sharding.has_ref()) {
@@ -65,6 +67,7 @@ absl::Status Shardings::SetNamed(const Named& shardings, const DeviceLists::Name
     auto entry = ToEntry(sharding);
     RETURN_IF_ERROR(AtField(field, entry.status()));
     named_[key] = *std::move(entry);
+    RETURN_IF_ERROR(budget_.Check());
   }
   return absl::OkStatus();
 }
@@ -152,11 +155,14 @@ absl::StatusOr<Placement> Shardings::Place(const Entry& entry, const Shape& shap
   const auto key = std::make_tuple(entry.form, count, shape);
   auto found = layouts_.find(key);
   if (found == layouts_.end()) {
-    positions_ += static_cast<int64_t>(count);
-    if (positions_ > kLayoutPositionsMax) {
-      return InvalidField("devices", absl::StrCat(count, " devices"),
-                          absl::StrCat("must be fewer: all different layouts may have ",
-                                       kLayoutPositionsMax, " positions"));
+    RETURN_IF_ERROR(budget_.Check());
+    intervals_ += static_cast<int64_t>(count * std::max<size_t>(shape.size(), 1));
+    if (intervals_ > kLayoutIntervalsMax) {
+      return InvalidField(
+          "devices", absl::StrCat(count, " devices"),
+          absl::StrCat("must be fewer: the devices of all different layouts, each times the "
+                       "dimensions of its arrays, may be ",
+                       kLayoutIntervalsMax));
     }
     ASSIGN_OR_RETURN(Layout layout, LayOut(forms_[entry.form], entry.form_name, shape, count));
     found = layouts_.emplace(key, std::make_shared<const Layout>(std::move(layout))).first;

@@ -11,6 +11,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/functional/function_ref.h"
 #include "absl/status/statusor.h"
+#include "planner/values/budget.h"
 #include "planner/values/request.h"
 #include "proto/convert/device_lists.h"
 #include "proto/convert/form.h"
@@ -20,9 +21,13 @@ namespace remesh::proto {
 
 // The shardings of one message (or of two messages that share values) as placements. Parses each
 // different form once and lays out each different (form, devices, shape) once, so that the cost
-// depends on these and not on the number of arrays. Not thread-safe.
+// depends on these and not on the number of arrays. Every step returns the budget's status once the
+// budget is spent. Not thread-safe.
 class Shardings {
  public:
+  // `budget` must outlive it.
+  explicit Shardings(planner::Budget& budget = planner::Budget::Unlimited()) : budget_(budget) {}
+
   using Named = google::protobuf::Map<std::string, v1::Sharding>;
 
   // Sets the shardings and lists that references name from here on. Checks every entry, used or
@@ -51,13 +56,14 @@ class Shardings {
   absl::StatusOr<planner::DeviceListPtr> DevicesOf(const v1::Sharding& sharding, const Form& form);
   absl::StatusOr<planner::Placement> Place(const Entry& entry, const planner::Shape& shape);
 
+  planner::Budget& budget_;
   DeviceLists lists_;
   absl::flat_hash_map<std::string, Entry> named_;
   absl::flat_hash_map<std::string, int32_t> form_index_;  // by the form's bytes
   std::vector<Form> forms_;
   absl::flat_hash_map<std::tuple<int32_t, size_t, planner::Shape>, planner::LayoutPtr>
       layouts_;            // (form, number of devices, shape)
-  int64_t positions_ = 0;  // of all layouts
+  int64_t intervals_ = 0;  // of all positions of all layouts
 };
 
 }  // namespace remesh::proto

@@ -93,7 +93,7 @@ absl::StatusOr<StateLayout> ToStateLayout(const v1::StateSpec& spec,
   RETURN_IF_ERROR(AtField("topology", topology.status()));
   layout.topology = *std::move(topology);
   if (spec.arrays().empty()) return InvalidField("arrays", "", "must name an array");
-  Shardings shardings;
+  Shardings shardings(budget);
   RETURN_IF_ERROR(shardings.SetNamed(spec.shardings(), spec.device_lists()));
   PlacementChecker checker(layout.topology);
   absl::flat_hash_set<std::string> names;
@@ -118,11 +118,8 @@ namespace {
 
 absl::Status UnknownArray(const std::string& field, const std::string& name,
                           const v1::StateSpec& state) {
-  constexpr int kComparedMax = 10'000;  // comparing takes time for each
   std::vector<std::string> names;
-  for (const v1::StateArray& array : state.arrays()) {
-    if (state.arrays_size() <= kComparedMax) names.push_back(array.name());
-  }
+  for (const v1::StateArray& array : state.arrays()) names.push_back(array.name());
   return InvalidField(field, name,
                       absl::StrCat("must be an array of the state", DidYouMean(name, names)));
 }

@@ -25,7 +25,8 @@ v1::AttachResponse MakePrepare(const ExecutionSpec& spec, const v1::Execution& r
   v1::Prepare& prepare = *message.mutable_prepare();
   *prepare.mutable_attempt() = spec.attempt;
   v1::Assignment& target = *prepare.mutable_target();
-  if (spec.participants[self].receives()) target = *spec.participants[self].target;
+  const Participant& participant = spec.participants[self];
+  if (participant.receives()) target = AssignmentOf(*participant.target, participant.host);
   target.set_state(resource.state());
   target.set_state_uid(resource.state_uid());
   target.set_generation(resource.target_generation());

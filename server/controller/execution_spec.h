@@ -8,15 +8,15 @@
 
 #include "base/clock.h"
 #include "remesh/v1/worker.pb.h"
+#include "server/controller/placed.h"
 
 namespace remesh::server {
 
 // A host of an execution.
 struct Participant {
   std::string host;
-  // Its part of the target, as in HostPart; null on a host that only sends.
-  std::shared_ptr<const v1::Assignment> target;
-  std::vector<int64_t> device_ids;  // of the host, in local order
+  std::shared_ptr<const PlacedState> target;  // null on a host that only sends
+  std::vector<int64_t> device_ids;            // of the host, in local order
 
   bool receives() const { return target != nullptr; }
 };

@@ -27,7 +27,10 @@ class ExecutionTest : public testing::Test {
     for (const char* host : {"a", "b", "c"}) {
       Participant& participant = spec.participants.emplace_back();
       participant.host = host;
-      if (*host != 'c') participant.target = std::make_shared<const v1::Assignment>();
+      if (*host == 'c') continue;
+      auto target = std::make_shared<PlacedState>();
+      target->hosts[host];
+      participant.target = std::move(target);
     }
     return spec;
   }

@@ -30,7 +30,7 @@ std::vector<Participant> ParticipantsOf(const v1::Execution& execution,
   for (const v1::HostProgress& progress : execution.hosts()) {
     Participant& participant = participants.emplace_back();
     participant.host = progress.host();
-    if (target != nullptr) participant.target = AssignmentOf(target, progress.host());
+    if (target != nullptr && target->hosts.contains(progress.host())) participant.target = target;
   }
   return participants;
 }

@@ -31,25 +31,26 @@ struct HostDevices {
 
 // One host's part of a state.
 struct HostPart {
-  v1::Assignment assignment;  // state, generation and committed are filled in when it is sent
+  v1::Assignment assignment;  // shards only, see AssignmentOf()
   HostDevices devices;
 };
 
 // A state's layout, divided by host: the form in which the controller knows it.
 struct PlacedState {
-  v1::StateSpec spec;                                // with its topology spelled out
-  std::shared_ptr<const proto::StateLayout> layout;  // for planning only
-  std::map<std::string, HostPart> hosts;             // by name: hosts that hold a shard
+  v1::StateSpec spec;                                            // with its topology spelled out
+  std::shared_ptr<const proto::StateLayout> layout;              // for planning only
+  google::protobuf::RepeatedPtrField<v1::AssignedArray> arrays;  // of every host's assignment
+  std::map<std::string, HostPart> hosts;                         // by name: hosts that hold a shard
   int64_t total_shards = 0;
   int64_t total_bytes = 0;
 };
 
-// Of the host's part; null if the state has no shard there. Keeps all of `placed`.
-inline std::shared_ptr<const v1::Assignment> AssignmentOf(
-    const std::shared_ptr<const PlacedState>& placed, const std::string& host) {
-  const auto part = placed->hosts.find(host);
-  if (part == placed->hosts.end()) return nullptr;
-  return {placed, &part->second.assignment};
+// The host's part as its worker is told it, except state, generation and committed. All hosts share
+// the arrays until then, for hosts times arrays may be many. REQUIRES: the state has a shard there.
+inline v1::Assignment AssignmentOf(const PlacedState& placed, const std::string& host) {
+  v1::Assignment assignment = placed.hosts.at(host).assignment;
+  *assignment.mutable_arrays() = placed.arrays;
+  return assignment;
 }
 
 // The plan for a move of a state to its targets.

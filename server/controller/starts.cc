@@ -104,8 +104,9 @@ ExecutionSpec MakeSpec(const v1::Execution& resource, const PlannedExecution& mo
   spec.attempt.set_execution(resource.name());
   spec.attempt.set_attempt(1);
   for (const auto& [host, named] : move.hosts) {
+    const bool receives = move.target->hosts.contains(host);
     spec.participants.push_back(
-        {.host = host, .target = AssignmentOf(move.target, host), .device_ids = named.device_ids});
+        {.host = host, .target = receives ? move.target : nullptr, .device_ids = named.device_ids});
   }
   return spec;
 }

@@ -112,7 +112,7 @@ v1::State ToProto(const StateEntry& state, const WorkerRegistry& workers) {
 }
 
 v1::Assignment AssignmentOf(const StateEntry& state, const std::string& host) {
-  v1::Assignment assignment = state.placed->hosts.at(host).assignment;
+  v1::Assignment assignment = AssignmentOf(*state.placed, host);
   assignment.set_state(state.name());
   assignment.set_state_uid(state.uid());
   assignment.set_generation(state.generation());

@@ -302,10 +302,12 @@ grpc::ServerWriteReactor<v1::ExportPlanResponse>* PlanService::ExportPlan(
 ServerUnaryReactor* PlanService::ImportPlan(CallbackServerContext* context,
                                             const v1::ImportPlanRequest* request,
                                             v1::Plan* response) {
-  return Ask(context, "ImportPlan", "", response, [=, this](Budget& budget) {
+  const auto take_in = [=, this](Budget& budget) {
     const auto workers = backend_.core.topology();
     return server::ImportPlan(backend_.core.plans(), *request, workers.get(), budget);
-  });
+  };
+  return AskDesk(backend_, context, "ImportPlan", "", response, take_in,
+                 PlanDesk::Place::kPatientPlanners);
 }
 
 grpc::ServerWriteReactor<v1::WatchPlansResponse>* PlanService::WatchPlans(

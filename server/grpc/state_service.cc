@@ -32,11 +32,12 @@ ServerUnaryReactor* StateService::CreateState(CallbackServerContext* context,
   auto create = [=, &core = backend_.core,
                  completion = std::move(completion)](absl::Status status) mutable {
     if (!status.ok()) return completion.Finish(status);
-    CallController(core, CallerOf(*context),
+    CallController(core, context,
                    server::CreateState{.request = *request, .placed = *std::move(placed)}, response,
                    std::move(completion));
   };
-  backend_.core.desk().LookUp(AskerOf(context), std::move(place), std::move(create));
+  backend_.core.desk().Run(AskerOf(context), std::move(place), std::move(create),
+                           PlanDesk::Place::kLookups);
   return reactor;
 }
 

@@ -67,11 +67,17 @@ class Completion {
   grpc::ServerUnaryReactor* reactor_;
 };
 
-// Makes the call in the caller's turn, and finishes it with the controller's reply on
-// Core::writers(), in the caller's turn there.
+// Whether no one waits for the call's answer any more. Call it only before the call is finished.
+inline bool HasGone(const grpc::CallbackServerContext& context) {
+  return context.deadline() <= std::chrono::system_clock::now() || context.IsCancelled();
+}
+
+// Makes the call in the caller's turn, unless the caller has gone by then, and finishes it with the
+// controller's reply on Core::writers(), in the caller's turn there.
 template <typename Response>
-void CallController(Core& core, const std::string& caller, Request request, Response* response,
-                    Completion completion) {
+void CallController(Core& core, const grpc::CallbackServerContext* context, Request request,
+                    Response* response, Completion completion) {
+  const std::string caller = CallerOf(*context);
   auto finish = [&core, caller, response,
                  completion = std::move(completion)](absl::StatusOr<Reply> reply) mutable {
     core.writers().Post({.caller = caller}, [response, completion = std::move(completion),
@@ -80,7 +86,7 @@ void CallController(Core& core, const std::string& caller, Request request, Resp
       completion.Finish(reply.status());
     });
   };
-  core.Call(std::move(request), std::move(finish), caller);
+  core.Call(std::move(request), std::move(finish), caller, [context] { return HasGone(*context); });
 }
 
 // Ends a call that was refused.
@@ -102,8 +108,7 @@ grpc::ServerUnaryReactor* AskController(const Backend& backend,
   if (absl::Status status = backend.Authorize(*context, method, resource); !status.ok()) {
     completion.Finish(status);
   } else {
-    CallController(backend.core, CallerOf(*context), std::move(request), response,
-                   std::move(completion));
+    CallController(backend.core, context, std::move(request), response, std::move(completion));
   }
   return reactor;
 }
@@ -119,11 +124,6 @@ grpc::ServerUnaryReactor* AnswerNow(grpc::CallbackServerContext* context, Respon
   grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
   reactor->Finish(grpc::Status::OK);
   return reactor;
-}
-
-// Whether no one waits for the call's answer any more. Call it only before the call is finished.
-inline bool HasGone(const grpc::CallbackServerContext& context) {
-  return context.deadline() <= std::chrono::system_clock::now() || context.IsCancelled();
 }
 
 // The caller, for the desk.
@@ -148,11 +148,11 @@ void AnswerOn(ThreadPool& pool, const grpc::CallbackServerContext* context, Resp
   if (!taken) done->Finish(NotTaken(pool));
 }
 
-// As AnswerOn(), for `answer(budget)` on a planning thread, under the limits of planning; it may be
-// called twice.
+// As AnswerOn(), for `answer(budget)` under the limits of planning; it may be called twice.
 template <typename Response, typename Answer>
 void AnswerAtDesk(PlanDesk& desk, const grpc::CallbackServerContext* context, Response* response,
-                  Completion completion, Answer answer) {
+                  Completion completion, Answer answer,
+                  PlanDesk::Place place = PlanDesk::Place::kPlanners) {
   desk.Run(
       AskerOf(context),
       [response, answer = std::move(answer)](planner::Budget& budget) mutable {
@@ -162,7 +162,8 @@ void AnswerAtDesk(PlanDesk& desk, const grpc::CallbackServerContext* context, Re
       },
       [completion = std::move(completion)](absl::Status status) mutable {
         completion.Finish(status);
-      });
+      },
+      place);
 }
 
 // Handles a call that takes a thread of the pool to answer: see AnswerOn.
@@ -184,13 +185,15 @@ grpc::ServerUnaryReactor* AskPool(const Backend& backend, ThreadPool& pool,
 template <typename Response, typename Answer>
 grpc::ServerUnaryReactor* AskDesk(const Backend& backend, grpc::CallbackServerContext* context,
                                   const char* method, const std::string& resource,
-                                  Response* response, Answer answer) {
+                                  Response* response, Answer answer,
+                                  PlanDesk::Place place = PlanDesk::Place::kPlanners) {
   grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
   Completion completion(reactor);
   if (absl::Status status = backend.Authorize(*context, method, resource); !status.ok()) {
     completion.Finish(status);
   } else {
-    AnswerAtDesk(backend.core.desk(), context, response, std::move(completion), std::move(answer));
+    AnswerAtDesk(backend.core.desk(), context, response, std::move(completion), std::move(answer),
+                 place);
   }
   return reactor;
 }
@@ -218,7 +221,8 @@ grpc::ServerUnaryReactor* AskDeskOfState(const Backend& backend,
                    return answer(state, budget);
                  });
   };
-  backend.core.Call(get, std::move(answer_at_desk), CallerOf(*context));
+  backend.core.Call(get, std::move(answer_at_desk), CallerOf(*context),
+                    [context] { return HasGone(*context); });
   return reactor;
 }
 

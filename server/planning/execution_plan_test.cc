@@ -58,8 +58,10 @@ TEST_F(ExecutionPlanTest, PlacedStatesAreTakenApartByHost) {
   EXPECT_EQ(source_->total_bytes, 256);
   ASSERT_EQ(source_->hosts.size(), 2u);
   const v1::Assignment& assignment = source_->hosts.at("host-1").assignment;
-  ASSERT_EQ(assignment.arrays_size(), 1);
-  EXPECT_EQ(assignment.arrays(0).element_type(), "f32");
+  EXPECT_EQ(assignment.arrays_size(), 0) << "they are shared";
+  ASSERT_EQ(source_->arrays.size(), 1);
+  EXPECT_EQ(source_->arrays[0].element_type(), "f32");
+  EXPECT_EQ(AssignmentOf(*source_, "host-1").arrays(0).element_type(), "f32");
   ASSERT_EQ(assignment.shards_size(), 2);
   EXPECT_EQ(assignment.shards(1).device(), 3);
   EXPECT_EQ(assignment.shards(1).local_device(), 1);

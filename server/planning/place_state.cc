@@ -43,9 +43,12 @@ class Placing {
         parts_(layout.topology.hosts.size()),
         locals_(layout.topology.hosts.size()) {}
 
-  absl::Status AddArray(int index) {
+  // Ends early once the budget is spent.
+  absl::Status AddArray(int index, planner::Budget& budget) {
     const PlacedArray& array = layout_.arrays[index];
+    AddName(array);
     for (const auto& [place, position] : PlacedPositions(array.placement.devices)) {
+      if (budget.Spent()) return budget.Check();
       const absl::Span<const Box> boxes = planner::BoxesOf(*array.placement.layout, position);
       if (boxes.empty()) continue;
       placed_.total_shards += static_cast<int64_t>(boxes.size());
@@ -62,7 +65,6 @@ class Placing {
       HostPart& part = *parts_[h];
       part.devices = {.device_ids = layout_.topology.hosts[h].device_ids,
                       .local_devices = {locals_[h].begin(), locals_[h].end()}};
-      for (const PlacedArray& array : layout_.arrays) AddArrayTo(part.assignment, array);
     }
   }
 
@@ -95,8 +97,8 @@ class Placing {
     placed_.total_bytes = AddBytes(placed_.total_bytes, BytesOf(box, value.element_type));
   }
 
-  static void AddArrayTo(v1::Assignment& assignment, const PlacedArray& value) {
-    v1::AssignedArray& array = *assignment.add_arrays();
+  void AddName(const PlacedArray& value) {
+    v1::AssignedArray& array = *placed_.arrays.Add();
     array.set_name(value.name);
     *array.mutable_shape() = {value.shape.begin(), value.shape.end()};
     array.set_element_type(std::string(planner::Name(value.element_type)));
@@ -135,8 +137,8 @@ absl::StatusOr<std::shared_ptr<const PlacedState>> PlaceState(v1::StateSpec spec
     *placed->spec.mutable_topology() = proto::ToProto(layout.topology);
   Placing placing(layout, *placed);
   for (size_t a = 0; a < layout.arrays.size(); ++a) {
-    RETURN_IF_ERROR(placing.AddArray(static_cast<int>(a)));
-    RETURN_IF_ERROR(budget.Check());
+    RETURN_IF_ERROR(placing.AddArray(static_cast<int>(a), budget));
+    if (budget.Spent()) return budget.Check();
   }
   placing.Finish();
   placed->layout = std::make_shared<const StateLayout>(std::move(layout));

@@ -2,12 +2,15 @@
 #include "server/planning/plan_desk.h"
 
 #include <algorithm>
+#include <exception>
 #include <optional>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "proto/convert/plan_proto.h"
 #include "server/planning/create_plan.h"
 #include "server/planning/plan_size.h"
+#include "service/log.h"
 
 namespace remesh::server {
 
@@ -47,16 +50,16 @@ absl::Status PlanDesk::Do(Job& job, absl::Duration quantum) {
   if (HasGone(job.asker)) return Gone();
   Budget budget =
       NewBudget([&job] { return HasGone(job.asker) ? Gone() : absl::OkStatus(); }, quantum);
-  return job.work(budget);
+  try {
+    return job.work(budget);
+  } catch (const std::exception& fault) {  // a library's: ours do not throw
+    service::LogError("a request cannot be answered", {{"cause", fault.what()}});
+    return absl::InternalError(absl::StrCat("a fault of the server: ", fault.what()));
+  }
 }
 
-void PlanDesk::Run(Asker asker, Work work, End end) {
-  Post(planners_, /*patient=*/false,
-       std::make_shared<Job>(Job{std::move(asker), std::move(work), std::move(end)}));
-}
-
-void PlanDesk::LookUp(Asker asker, Work work, End end) {
-  Post(lookups_, /*patient=*/false,
+void PlanDesk::Run(Asker asker, Work work, End end, Place place) {
+  Post(place == Place::kLookups ? lookups_ : planners_, place == Place::kPatientPlanners,
        std::make_shared<Job>(Job{std::move(asker), std::move(work), std::move(end)}));
 }
 

@@ -51,14 +51,15 @@ class PlanDesk {
   // the question into canonical form needs planning itself.
   void Find(Asker asker, Ask ask, Done done, bool long_form = false);
 
-  // Other work for the planning threads, under the same limits. Stores its own result and returns
-  // its status; may be called twice.
+  // Other work, under the same limits. Stores its own result and returns its status; may be called
+  // twice.
   using Work = absl::AnyInvocable<absl::Status(planner::Budget&)>;
   using End = absl::AnyInvocable<void(absl::Status)>;
+  // Where work begins: as lookups do, as planning does, or, where a step may take long before it
+  // looks at its budget, on the patient planning threads.
+  enum class Place { kLookups, kPlanners, kPatientPlanners };
   // `end`: as `done` above.
-  void Run(Asker asker, Work work, End end);
-  // The same on the lookup threads, so that it does not wait for planning.
-  void LookUp(Asker asker, Work work, End end);
+  void Run(Asker asker, Work work, End end, Place place = Place::kPlanners);
 
   // A budget for planning of other kinds, which begins on this thread now. `wanted`, `quantum`: see
   // BudgetOf().

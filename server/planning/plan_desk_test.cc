@@ -3,7 +3,9 @@
 
 #include <gtest/gtest.h>
 
+#include <stdexcept>
 #include <thread>
+#include <utility>
 
 #include "absl/synchronization/notification.h"
 #include "base/error.h"
@@ -111,6 +113,21 @@ class PlanDeskTest : public ::testing::Test {
   int looks_ ABSL_GUARDED_BY(mutex_) = 0;  // of planning
   std::function<void()> on_planning_ ABSL_GUARDED_BY(mutex_);
 };
+
+// Regression: a library's exception ended the process.
+TEST_F(PlanDeskTest, AFaultIsAnswered) {
+  absl::Status status;
+  absl::Notification ended;
+  desk_.Run(
+      {.turn = {.caller = "a"}, .gone = nullptr},
+      [](Budget&) -> absl::Status { throw std::out_of_range("no such key"); },
+      [&](absl::Status end) {
+        status = std::move(end);
+        ended.Notify();
+      });
+  ended.WaitForNotification();
+  EXPECT_TRUE(absl::IsInternal(status)) << status;
+}
 
 TEST_F(PlanDeskTest, PlanningThatTakesTooLongNamesTheLimit) {
   OnPlanning([this] { milliseconds_ += 60'001; });

@@ -307,6 +307,32 @@ TEST_F(PrecomputeTest, ShardingsThatNoArrayHasNeedNotScale) {
   }
 }
 
+// Regression: these requests ended the server's process.
+TEST_F(PrecomputeTest, WhatNoArrayUsesIsCheckedToo) {
+  v1::PrecomputePlansRequest request;
+  request.set_elastic_list("data");
+  request.set_lose_any_one_host(true);
+  // A sharding with the name that a sharding without a reference has.
+  v1::StateSpec spec = FlatLayout({0, 1, 2, 3}, 2);
+  *spec.mutable_arrays(0)->mutable_sharding() = spec.shardings().at("flat");
+  spec.mutable_shardings()->clear();
+  v1::Sharding& unused = (*spec.mutable_shardings())[""];
+  unused.mutable_devices()->set_ref("data");
+  for (const int64_t size : {0, 2}) unused.mutable_dtensor()->add_mesh_shape(size);
+  EXPECT_EQ(Start(request, spec).scenarios_size(), 2);
+  // The same, in use.
+  spec.mutable_arrays(0)->mutable_sharding()->set_ref("");
+  EXPECT_TRUE(
+      absl::IsInvalidArgument(precomputer_.Start("a", request, spec, {}, nullptr).status()));
+  // A list of devices that no host has.
+  spec = FlatLayout({0, 1, 2, 3}, 2);
+  (*spec.mutable_device_lists())["other"].add_ids(999);
+  request.set_elastic_list("other");
+  const absl::Status status = precomputer_.Start("a", request, spec, {}, nullptr).status();
+  EXPECT_TRUE(absl::IsInvalidArgument(status)) << status;
+  EXPECT_EQ(GetErrorInfo(status).metadata["field"], "elastic_list.devices") << status;
+}
+
 TEST_F(PrecomputeTest, BadRequestsNameTheField) {
   const v1::StateSpec present = FlatLayout({0, 1, 2, 3}, 2);
   const auto field = [&](const v1::PrecomputePlansRequest& request, const v1::StateSpec& layout) {

@@ -7,12 +7,14 @@
 #include <string>
 #include <utility>
 
+#include "absl/container/flat_hash_set.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
 #include "base/status_macros.h"
 #include "planner/sharding/hlo_text.h"
 #include "planner/sharding/sdy_text.h"
+#include "planner/values/unknown_device.h"
 #include "proto/convert/device_lists.h"
 #include "proto/convert/plan_proto.h"
 #include "proto/convert/plan_spec.h"
@@ -50,10 +52,14 @@ absl::StatusOr<size_t> IndexOf(const std::string& axis, const std::vector<int64_
   return index;
 }
 
-// Changes the size at `index` so that the product of all sizes is `devices`.
+// Changes the size at `index` so that the product of all sizes is `devices`. Sizes may be unchecked.
 absl::Status Resize(size_t index, int64_t devices, std::vector<int64_t>& sizes) {
   int64_t others = 1;
-  for (size_t i = 0; i < sizes.size(); ++i) others *= i == index ? 1 : sizes[i];
+  for (size_t i = 0; i < sizes.size(); ++i) {
+    if (i == index) continue;
+    if (sizes[i] < 1 || __builtin_mul_overflow(others, sizes[i], &others))
+      return Inelastic(absl::StrCat("size ", sizes[i], " of axis ", i, " is not possible"));
+  }
   if (devices % others != 0) {
     return MakeError(
         absl::StatusCode::kFailedPrecondition,
@@ -183,11 +189,24 @@ absl::Status RescaleOver(const std::string& list, const Change& change, const st
 // question also has the source's shardings.
 void DropUnused(v1::StateSpec& spec) {
   std::set<std::string> used;
-  for (const v1::StateArray& array : spec.arrays()) used.insert(array.sharding().ref());
+  for (const v1::StateArray& array : spec.arrays()) {
+    if (array.sharding().has_ref()) used.insert(array.sharding().ref());
+  }
   auto& shardings = *spec.mutable_shardings();
   for (auto entry = shardings.begin(); entry != shardings.end();) {
     entry = used.contains(entry->first) ? std::next(entry) : shardings.erase(entry);
   }
+}
+
+// A list that no array uses may have devices of no host.
+absl::Status CheckHaveHosts(const planner::DeviceList& devices, const planner::Topology& topology) {
+  absl::flat_hash_set<int64_t> known;
+  for (const planner::Host& host : topology.hosts)
+    known.insert(host.device_ids.begin(), host.device_ids.end());
+  for (const int64_t id : devices) {
+    if (!known.contains(id)) return planner::UnknownDevice("devices", id, topology);
+  }
+  return absl::OkStatus();
 }
 
 }  // namespace
@@ -205,6 +224,7 @@ absl::StatusOr<ElasticLayout> MakeElastic(v1::StateSpec spec, std::string list, 
   }
   proto::DeviceLists lists;
   ASSIGN_OR_RETURN(const planner::DeviceListPtr devices, lists.Resolve(found->second));
+  RETURN_IF_ERROR(AtField("elastic_list", CheckHaveHosts(*devices, layout.topology)));
   ElasticLayout elastic{.spec = std::move(spec),
                         .list = std::move(list),
                         .axis = std::move(axis),

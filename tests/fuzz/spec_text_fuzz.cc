@@ -14,6 +14,8 @@ bool Same(const google::protobuf::Message& a, const google::protobuf::Message& b
   google::protobuf::util::DefaultFieldComparator comparator;
   comparator.set_treat_nan_as_equal(true);
   google::protobuf::util::MessageDifferencer differencer;
+  // JSON leaves out -0, which is not the default value.
+  differencer.set_message_field_comparison(google::protobuf::util::MessageDifferencer::EQUIVALENT);
   differencer.set_field_comparator(&comparator);
   return differencer.Compare(a, b);
 }
