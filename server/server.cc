@@ -33,8 +33,9 @@ constexpr auto kHandshakeMax = std::chrono::seconds(5);
 // A message of the largest size may be on its way from each address, or many small ones.
 service::NoiseLimits NoiseLimitsFor(int message_bytes_max) {
   service::NoiseLimits limits;
-  limits.of_address = static_cast<uint64_t>(message_bytes_max) + limits.least;
-  limits.of_all = 16 * limits.of_address;
+  limits.of_connection = static_cast<uint64_t>(message_bytes_max) + limits.least;
+  limits.of_address = 4 * limits.of_connection;
+  limits.of_all = 16 * limits.of_connection;
   return limits;
 }
 
@@ -164,12 +165,14 @@ void Server::Shutdown() {
   if (server_ == nullptr) return;
   SetNotServing();
   core_.Shutdown();
-  accepts_ = nullptr;
-  hand_over_ = nullptr;
+  accepts_->Retire(options_.shutdown_grace);
+  hand_over_->Close();
   server_->Shutdown(
       std::chrono::system_clock::now() +
       std::chrono::duration_cast<std::chrono::system_clock::duration>(options_.shutdown_grace));
   server_->Wait();
+  accepts_ = nullptr;
+  hand_over_ = nullptr;
   pollers_ = nullptr;
   server_ = nullptr;
 }

@@ -17,6 +17,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
+#include "service/heap.h"
 #include "service/log.h"
 
 namespace remesh::service {
@@ -33,6 +34,8 @@ constexpr int kFloodMillis = 5;  // between connections that end for a flood
 constexpr auto kBarredFor = std::chrono::seconds(5);
 constexpr auto kBarredForNoise = std::chrono::seconds(60);
 constexpr auto kNoiseIsRemembered = std::chrono::minutes(10);
+constexpr auto kOneIncident = std::chrono::seconds(10);  // clients end in it one after the other
+constexpr int kEndAllMillis = 100;
 constexpr int kListenMillis = 1000;
 constexpr char kTooManyCalls[] = "it begins calls faster than they can end";
 
@@ -58,7 +61,17 @@ AcceptLoop::AcceptLoop(std::vector<Fd> listeners, Options options, Handler handl
   thread_ = std::thread([this] { Run(); });
 }
 
+void AcceptLoop::Retire(std::chrono::nanoseconds grace) {
+  absl::MutexLock lock(&mutex_);
+  retire_ = grace;
+  eventfd_write(stop_.get(), 1);
+}
+
 AcceptLoop::~AcceptLoop() {
+  {
+    absl::MutexLock lock(&mutex_);
+    retire_ = std::nullopt;
+  }
   eventfd_write(stop_.get(), 1);
   thread_.join();
 }
@@ -78,12 +91,31 @@ void AcceptLoop::Run() {
     if (options_.unfinished != nullptr) EndExcessive();
     if (options_.messages != nullptr) EndNoisy();
     CloseOverdue();
+    if (std::chrono::steady_clock::now() >= ends_all_at_) EndAll();
   }
+}
+
+void AcceptLoop::StopAccepting() {
+  for (const Fd& listener : listeners_)
+    epoll_ctl(events_.get(), EPOLL_CTL_DEL, listener.get(), nullptr);
+  listeners_.clear();
+  while (!silent_.empty()) Remove(silent_.begin());
+}
+
+void AcceptLoop::EndAll() {
+  while (const auto connection = table_.TakeAny()) End(*connection, "the process stops", {});
 }
 
 void AcceptLoop::OnEvent(int fd) {
   if (fd == stop_.get()) {
-    stopping_ = true;
+    eventfd_t count;
+    eventfd_read(fd, &count);
+    absl::MutexLock lock(&mutex_);
+    stopping_ = !retire_.has_value();
+    if (stopping_) return;
+    StopAccepting();
+    ends_all_at_ = std::chrono::steady_clock::now() +
+                   std::chrono::duration_cast<std::chrono::steady_clock::duration>(*retire_);
   } else if (IsListener(listeners_, fd)) {
     Accept(fd);
   } else if (const auto silent = by_fd_.find(fd); silent != by_fd_.end()) {
@@ -168,7 +200,7 @@ Fd AcceptLoop::MakeRoom(Fd connection) {
   if (CloseLongestSilent()) {
     lower = Lowered(connection);
   } else if (const auto newest = table_.TakeNewestOfBusiest(address)) {
-    ShutDown(newest->fd);
+    ShutDown(*newest);
     lower = AwaitRoom(connection);
   }
   if (lower) return lower;
@@ -226,19 +258,24 @@ void AcceptLoop::EndExcessive() {
 
 void AcceptLoop::EndNoisy() {
   const auto now = std::chrono::steady_clock::now();
-  const auto noisy = table_.TakeNoisy(*options_.messages, now, options_.noise);
+  const auto noisy = table_.TakeNoisy(*options_.messages, now, OwnMemoryBytes(), options_.noise);
   for (const auto& connection : noisy) {
-    const bool again = now < bars_[connection.address].remembered_until;
+    Bar& bar = bars_[connection.address];
+    const bool again = bar.noisy_from <= now && now < bar.noisy_until;
     End(connection, "it sends too much that belongs to no call",
         again ? kBarredForNoise : std::chrono::seconds(0));
+    if (bar.noisy_until <= now) bar.noisy_from = now + kOneIncident;
+    bar.noisy_until = now + kNoiseIsRemembered;
   }
-  for (const auto& connection : noisy)
-    bars_[connection.address].remembered_until = now + kNoiseIsRemembered;
 }
 
-void AcceptLoop::ShutDown(int connection) {
-  shutdown(connection, SHUT_RDWR);  // its owner learns of this and closes it
-  if (options_.on_shutdown) options_.on_shutdown(connection);
+Fd AcceptLoop::ShutDown(const ConnectionTable::Connection& connection) {
+  // The owner may close its descriptor at any time, and another socket get it.
+  Fd same(fcntl(connection.fd, F_DUPFD_CLOEXEC, 0));
+  if (same && SocketOf(same.get()) != connection.socket) return Fd();
+  shutdown(same ? same.get() : connection.fd, SHUT_RDWR);  // its owner learns of this
+  if (options_.on_shutdown) options_.on_shutdown(connection.fd);
+  return same;
 }
 
 void AcceptLoop::End(const ConnectionTable::Connection& connection, const char* why,
@@ -246,9 +283,7 @@ void AcceptLoop::End(const ConnectionTable::Connection& connection, const char* 
   LogWarning(absl::StrCat("connection ended: ", why), {{"peer", connection.peer}});
   Bar& bar = bars_[connection.address];
   bar.until = std::max(bar.until, std::chrono::steady_clock::now() + barred_for);
-  // The owner may close its descriptor at once, and another socket get it.
-  const Fd same(fcntl(connection.fd, F_DUPFD_CLOEXEC, 0));
-  ShutDown(connection.fd);
+  const Fd same = ShutDown(connection);
   // What has arrived could still be read. This drops it, of a TCP connection.
   const sockaddr nobody{.sa_family = AF_UNSPEC, .sa_data = {}};
   if (same) connect(same.get(), &nobody, sizeof(nobody));
@@ -257,7 +292,7 @@ void AcceptLoop::End(const ConnectionTable::Connection& connection, const char* 
 bool AcceptLoop::IsBarred(const std::string& address) {
   const auto now = std::chrono::steady_clock::now();
   absl::erase_if(bars_, [&](const auto& entry) {
-    return entry.second.until <= now && entry.second.remembered_until <= now;
+    return entry.second.until <= now && entry.second.noisy_until <= now;
   });
   const auto bar = bars_.find(address);
   if (bar == bars_.end() || bar->second.until <= now) return false;
@@ -267,11 +302,16 @@ bool AcceptLoop::IsBarred(const std::string& address) {
 
 void AcceptLoop::CloseOverdue() {
   const auto now = std::chrono::steady_clock::now();
-  while (!silent_.empty() && silent_.front().deadline <= now) Remove(silent_.begin());
+  while (!silent_.empty() && silent_.front().deadline <= now) {
+    // It may have spoken while this process stood still.
+    if (!OnWord(silent_.begin())) Remove(silent_.begin());
+  }
 }
 
 int AcceptLoop::MillisToWait() const {
   if (options_.unfinished != nullptr && options_.unfinished->flooded()) return kFloodMillis;
+  const bool retires = ends_all_at_ != std::chrono::steady_clock::time_point::max();
+  if (retires) return kEndAllMillis;
   const int listens = options_.messages != nullptr && !table_.empty() ? kListenMillis : -1;
   if (silent_.empty()) return listens;
   const auto left = silent_.front().deadline - std::chrono::steady_clock::now();

@@ -6,13 +6,16 @@
 #include <functional>
 #include <list>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <thread>
 #include <vector>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/container/flat_hash_map.h"
 #include "absl/functional/any_invocable.h"
+#include "absl/synchronization/mutex.h"
 #include "base/fd.h"
 #include "service/connection_table.h"
 #include "service/unfinished_calls.h"
@@ -30,6 +33,8 @@ namespace remesh::service {
 // connection is closed. Connections with too many unfinished calls are ended, and their address gets
 // no other for a while. So are connections that send too much that belongs to no call, but the first
 // time their address is not barred: it may have been a message that was too large or cancelled.
+//
+// While the owner stops, Retire() accepts nothing more, and the loop goes on to end connections.
 class AcceptLoop {
  public:
   struct Options {
@@ -61,13 +66,18 @@ class AcceptLoop {
   // Closes the listeners and the silent connections.
   ~AcceptLoop();
 
+  // Closes the listeners and the silent connections; once `grace` has passed, ends all others.
+  // Thread-safe; to be called once.
+  void Retire(std::chrono::nanoseconds grace);
+
   AcceptLoop(const AcceptLoop&) = delete;
   AcceptLoop& operator=(const AcceptLoop&) = delete;
 
  private:
   struct Bar {
     std::chrono::steady_clock::time_point until;
-    std::chrono::steady_clock::time_point remembered_until;  // that it was noisy
+    // Noise in this time is not the first.
+    std::chrono::steady_clock::time_point noisy_from, noisy_until;
   };
   struct Silent {
     Fd connection;
@@ -98,7 +108,11 @@ class AcceptLoop {
   bool CloseLongestSilent(const std::string* address = nullptr);
   void EndExcessive();
   void EndNoisy();
-  void ShutDown(int connection);
+  // Shuts the connection down unless its descriptor has been used again. Returns a descriptor of the
+  // same connection, or none.
+  Fd ShutDown(const ConnectionTable::Connection& connection);
+  void StopAccepting();
+  void EndAll();
   // `why` completes "connection ended: ".
   void End(const ConnectionTable::Connection& connection, const char* why,
            std::chrono::nanoseconds barred_for);
@@ -106,7 +120,7 @@ class AcceptLoop {
   void CloseOverdue();
   int MillisToWait() const;
 
-  const std::vector<Fd> listeners_;
+  std::vector<Fd> listeners_;
   const Options options_;
   Handler handler_;
   const int ceiling_;  // the lowest descriptor that no connection may keep
@@ -119,6 +133,10 @@ class AcceptLoop {
   absl::flat_hash_map<int, SilentList::iterator> by_fd_;
   absl::flat_hash_map<std::string, Bar> bars_;  // by address
   bool stopping_ = false;
+  std::chrono::steady_clock::time_point ends_all_at_ = std::chrono::steady_clock::time_point::max();
+
+  absl::Mutex mutex_;
+  std::optional<std::chrono::nanoseconds> retire_ ABSL_GUARDED_BY(mutex_);  // the grace
 
   std::thread thread_;  // last: it uses all of the above
 };

@@ -22,14 +22,16 @@ constexpr bool kIsExperiment = GRPC_CPP_VERSION_MAJOR == 1 && GRPC_CPP_VERSION_M
 
 }  // namespace
 
-void LimitCallers(grpc::ServerBuilder& builder) {
+void LimitCallers(grpc::ServerBuilder& builder, size_t memory_bytes) {
   builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, kCallsOfConnectionMax);
   builder.AddChannelArgument(GRPC_ARG_TCP_MAX_READ_CHUNK_SIZE, kReadMax);
   builder.AddChannelArgument(GRPC_ARG_ENABLE_PER_MESSAGE_DECOMPRESSION, 0);
   for (const auto algorithm : {GRPC_COMPRESS_DEFLATE, GRPC_COMPRESS_GZIP}) {
     builder.SetCompressionAlgorithmSupportStatus(algorithm, false);
   }
-  builder.SetResourceQuota(grpc::ResourceQuota("callers").SetMaxThreads(kSynchronousThreadsMax));
+  grpc::ResourceQuota quota("callers");
+  quota.SetMaxThreads(kSynchronousThreadsMax).Resize(memory_bytes);
+  builder.SetResourceQuota(quota);
 }
 
 void BoundReads() {

@@ -10,6 +10,7 @@
 #include <sys/stat.h>
 
 #include <algorithm>
+#include <functional>
 #include <limits>
 #include <utility>
 
@@ -22,6 +23,9 @@ constexpr uint64_t kManyBytes = 4096;
 constexpr auto kListenEvery = std::chrono::seconds(1);
 constexpr uint64_t kQuietParts = 16;     // a connection with such a part of the least is quiet
 constexpr uint64_t kConnections = 1024;  // that share what is forgiven to an address
+// A connection that we send so much has an answer: keepalive takes 17 bytes in ten seconds.
+constexpr uint64_t kAnswer = 64;
+constexpr uint64_t kUnansweredLeast = 4096;  // of a connection
 
 std::string Text(int family, const void* bytes) {
   char text[INET6_ADDRSTRLEN] = "";
@@ -40,13 +44,20 @@ uint64_t UnreadOf(int connection) {
   return ioctl(connection, FIONREAD, &unread) == 0 ? static_cast<uint64_t>(unread) : 0;
 }
 
-// Bytes of a TCP connection that have been read; nullopt for other sockets.
-std::optional<uint64_t> ReadOf(int connection) {
+struct Traffic {
+  uint64_t read = 0;
+  uint64_t sent = 0;
+};
+
+// Bytes of a TCP connection; nullopt for other sockets.
+std::optional<Traffic> TrafficOf(int connection) {
   tcp_info info{};
   socklen_t length = sizeof(info);
   const uint64_t unread = UnreadOf(connection);  // first: it cannot exceed the bytes received
   if (getsockopt(connection, IPPROTO_TCP, TCP_INFO, &info, &length) != 0) return std::nullopt;
-  return info.tcpi_bytes_received - std::min<uint64_t>(unread, info.tcpi_bytes_received);
+  return Traffic{
+      .read = info.tcpi_bytes_received - std::min<uint64_t>(unread, info.tcpi_bytes_received),
+      .sent = info.tcpi_bytes_acked};
 }
 
 std::string UserOf(int connection) {
@@ -132,6 +143,11 @@ int ConnectionTable::Count(const std::string& address) {
   return left == by_address_.end() ? 0 : static_cast<int>(left->second.size());
 }
 
+std::optional<ConnectionTable::Connection> ConnectionTable::TakeAny() {
+  if (entries_.empty()) return std::nullopt;
+  return Taken(entries_.begin()->first);
+}
+
 std::optional<ConnectionTable::Connection> ConnectionTable::Take(const std::string& peer) {
   for (const auto& [fd, entry] : entries_) {
     if (entry.peer == peer && SocketOf(fd) == entry.socket) return Taken(fd);
@@ -144,7 +160,8 @@ std::optional<ConnectionTable::Connection> ConnectionTable::TakeMostRead() {
   uint64_t most = kManyBytes;
   for (const auto& [fd, entry] : entries_) {
     if (SocketOf(fd) != entry.socket) continue;
-    const uint64_t read = ReadOf(fd).value_or(entry.read + UnreadOf(fd));
+    const auto traffic = TrafficOf(fd);
+    const uint64_t read = traffic ? traffic->read : entry.read + UnreadOf(fd);
     if (read < entry.read + most) continue;
     most = read - entry.read;
     found = fd;
@@ -155,16 +172,20 @@ std::optional<ConnectionTable::Connection> ConnectionTable::TakeMostRead() {
 
 void ConnectionTable::MarkRead() {
   for (auto& [fd, entry] : entries_) {
-    if (SocketOf(fd) == entry.socket) entry.read = ReadOf(fd).value_or(0);
+    if (SocketOf(fd) == entry.socket) entry.read = TrafficOf(fd).value_or(Traffic()).read;
   }
 }
 
 std::vector<ConnectionTable::Connection> ConnectionTable::TakeNoisy(
-    MessageBytes& messages, std::chrono::steady_clock::time_point now, const NoiseLimits& limits) {
+    MessageBytes& messages, std::chrono::steady_clock::time_point now, uint64_t memory,
+    const NoiseLimits& limits) {
   if (now - listened_ < kListenEvery) return {};
   listened_ = now;
   Listen(messages.Take(), limits);
-  std::vector<Connection> taken = TakeSlow(limits);
+  std::vector<Connection> taken;
+  TakeSlow(limits, taken);
+  TakeUnanswered(memory, limits, taken);
+  TakeLoud(limits, taken);
   uint64_t all = 0;
   std::pair<uint64_t, std::string> loudest;
   for (auto& [address, noise] : noise_) {
@@ -183,20 +204,55 @@ std::vector<ConnectionTable::Connection> ConnectionTable::TakeNoisy(
   return taken;
 }
 
-std::vector<ConnectionTable::Connection> ConnectionTable::TakeSlow(const NoiseLimits& limits) {
-  absl::flat_hash_map<std::string, std::vector<int>> slow;  // by address
+void ConnectionTable::TakeSlow(const NoiseLimits& limits, std::vector<Connection>& taken) {
+  std::vector<int> slow;
+  absl::flat_hash_map<std::string, std::vector<int>> of_users;
   size_t most = 0;
   for (const auto& [fd, entry] : entries_) {
     if (entry.slow_looks < (entry.is_unix ? limits.slow_looks_unix : limits.slow_looks)) continue;
-    slow[entry.address].push_back(fd);
-    most = std::max(most, slow[entry.address].size());
+    if (!entry.is_unix) {
+      slow.push_back(fd);
+      continue;
+    }
+    of_users[entry.address].push_back(fd);
+    most = std::max(most, of_users[entry.address].size());
   }
-  std::vector<Connection> taken;
-  for (const auto& [address, connections] : slow) {
-    if (connections.size() < most) continue;  // may be slow because of the others
-    for (const int fd : connections) taken.push_back(Taken(fd));
+  for (const auto& [user, connections] : of_users) {
+    // Those of other users may wait because of these.
+    if (connections.size() == most) slow.insert(slow.end(), connections.begin(), connections.end());
   }
-  return taken;
+  for (const int fd : slow) taken.push_back(Taken(fd));
+}
+
+void ConnectionTable::TakeLoud(const NoiseLimits& limits, std::vector<Connection>& taken) {
+  std::vector<int> loud;
+  for (const auto& [fd, entry] : entries_) {
+    if (entry.noise <= limits.of_connection) continue;
+    const auto of_address = noise_.find(entry.address);  // less what is forgiven
+    if (of_address != noise_.end() && of_address->second > limits.of_connection) loud.push_back(fd);
+  }
+  for (const int fd : loud) taken.push_back(TakenNoisy(fd));
+}
+
+void ConnectionTable::TakeUnanswered(uint64_t memory, const NoiseLimits& limits,
+                                     std::vector<Connection>& taken) {
+  uint64_t all = 0;
+  std::vector<std::pair<uint64_t, int>> by_bytes;
+  for (const auto& [fd, entry] : entries_) {
+    if (entry.unanswered < kUnansweredLeast) continue;
+    all += entry.unanswered;
+    by_bytes.emplace_back(entry.unanswered, fd);
+  }
+  calm_memory_ = all < limits.unanswered ? memory : std::min(calm_memory_, memory);
+  if (memory <= calm_memory_ + limits.growth * all + limits.growth_least) return;
+  calm_memory_ = memory;
+  std::ranges::sort(by_bytes, std::greater<>());
+  uint64_t left = all;
+  for (const auto& [bytes, fd] : by_bytes) {
+    if (left <= all / 2) return;
+    left -= bytes;
+    taken.push_back(TakenNoisy(fd));
+  }
 }
 
 // Adds up what was read, less the messages among it. A message counts for its address even if its
@@ -210,12 +266,18 @@ void ConnectionTable::Listen(const MessageBytes::ByPeer& messages, const NoiseLi
     explained[entry.address] += bytes;
     const bool open = SocketOf(fd) == entry.socket;
     if (!open) closed.push_back(fd);
-    const std::optional<uint64_t> known = open ? ReadOf(fd) : std::nullopt;
-    const uint64_t read = known.value_or(0);
+    const std::optional<Traffic> known = open ? TrafficOf(fd) : std::nullopt;
+    const auto [read, sent] = known.value_or(Traffic());
     entry.is_unix = open && !known;
     const bool little = entry.is_unix || (read > entry.heard && read - entry.heard < limits.slow);
     const bool slow = bytes == 0 && little && UnreadOf(fd) > 0;
     entry.slow_looks = slow ? entry.slow_looks + 1 : 0;
+    if (bytes > 0 || sent >= entry.sent + kAnswer) {
+      entry.unanswered = 0;
+      entry.sent = sent;
+    } else if (read > entry.heard) {
+      entry.unanswered += read - entry.heard;
+    }
     if (read > entry.heard) {
       entry.noise += read - entry.heard;
       noise_[entry.address] += read - entry.heard;
@@ -241,7 +303,13 @@ std::optional<ConnectionTable::Connection> ConnectionTable::TakeLoudest(const st
   const int fd = loudest->second;
   const uint64_t sent = entries_.at(fd).noise;
   if (sent == 0 || sent < least) return std::nullopt;
-  noise_[address] -= std::min(noise_[address], sent);
+  return TakenNoisy(fd);
+}
+
+ConnectionTable::Connection ConnectionTable::TakenNoisy(int fd) {
+  const Entry& entry = entries_.at(fd);
+  uint64_t& of_address = noise_[entry.address];
+  of_address -= std::min(of_address, entry.noise);
   return Taken(fd);
 }
 
@@ -263,7 +331,7 @@ std::optional<ConnectionTable::Connection> ConnectionTable::TakeNewestOfBusiest(
 
 ConnectionTable::Connection ConnectionTable::Taken(int fd) {
   const Entry& entry = entries_.at(fd);
-  Connection taken{.fd = fd, .address = entry.address, .peer = entry.peer};
+  Connection taken{.fd = fd, .socket = entry.socket, .address = entry.address, .peer = entry.peer};
   Remove(fd);
   return taken;
 }

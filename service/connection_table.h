@@ -42,16 +42,24 @@ ino_t SocketOf(int fd);
 // How much may be read from connections that belongs to no message of a call; see MessageBytes. A
 // message on its way counts until it has arrived.
 struct NoiseLimits {
-  uint64_t of_address = uint64_t{80} << 20;  // room for a message of the largest size
+  uint64_t of_connection = uint64_t{80} << 20;  // room for a message of the largest size
+  uint64_t of_address = uint64_t{320} << 20;    // room for several clients that send one
   uint64_t of_all = uint64_t{1280} << 20;
   uint64_t least = uint64_t{16} << 20;    // an address with less is never the one to lose any
   uint64_t forgiven = uint64_t{4} << 20;  // a second, of each address: keepalive, cancelled calls
   // A connection that is read more slowly than this, though more has arrived, and that completes no
   // message, at so many looks in a row, keeps its reader busy with little: headers in tiny frames.
-  uint64_t slow = uint64_t{256} << 10;
+  uint64_t slow = uint64_t{64} << 10;
   int slow_looks = 4;
   // Of a Unix socket only what has arrived is known, and a busy machine may be slow to read it.
   int slow_looks_unix = 10;
+  // Headers without end make some bytes of memory of each byte, until the process has no more. They
+  // are bytes that nothing answers: a client that sends a message gets leave to send more of it.
+  // All connections may have `unanswered` such bytes, and beyond that as long as the process grows
+  // by less than `growth` times as much, and `growth_least`.
+  uint64_t unanswered = uint64_t{1} << 20;
+  uint64_t growth = 8;
+  uint64_t growth_least = uint64_t{64} << 20;
 };
 
 // The open accepted connections, by address. Closing a connection needs no notice: when an address
@@ -62,6 +70,7 @@ class ConnectionTable {
   // A connection that was taken out of the table, for the caller to end.
   struct Connection {
     int fd = -1;
+    ino_t socket = 0;  // see SocketOf(); another one: the descriptor has been used again
     std::string address;
     std::string peer;
   };
@@ -74,6 +83,7 @@ class ConnectionTable {
   // The number of open connections of an address.
   int Count(const std::string& address);
   // Each Take function removes a connection from the table; nullopt: there is none.
+  std::optional<Connection> TakeAny();
   // Takes the connection of this peer (see PeerOf).
   std::optional<Connection> Take(const std::string& peer);
   // Takes the connection from which most has been read since MarkRead(), if that is much. Not the
@@ -81,15 +91,16 @@ class ConnectionTable {
   // a Unix socket only the unread bytes are known.)
   std::optional<Connection> TakeMostRead();
   void MarkRead();
-  // Looks once a second at most, and meanwhile takes nothing. Of every address above its limit takes
+  // Looks once a second at most, and meanwhile takes nothing. Takes connections above their limit. Of
+  // every address above its limit takes
   // the loudest connections, until the rest is within the limit. If there is no such address, and
   // all together are above their limit, takes the loudest connection of the loudest address, unless
   // that has less than the least. What an address has sent counts on when its connections are
   // closed. Does not know what Unix sockets have read. Also takes connections that are slow to read
-  // (see NoiseLimits), of the addresses with most of them. `messages` counts what all connections
-  // send.
+  // (see NoiseLimits), and those that sent most that nothing answered while the process grew.
+  // `messages` counts what all connections send; `memory`: of the process, in bytes.
   std::vector<Connection> TakeNoisy(MessageBytes& messages,
-                                    std::chrono::steady_clock::time_point now,
+                                    std::chrono::steady_clock::time_point now, uint64_t memory,
                                     const NoiseLimits& limits = {});
   // Takes the newest connection of the address with most connections; also nullopt if that address
   // would not keep more connections than `newcomer` then has.
@@ -104,12 +115,17 @@ class ConnectionTable {
     uint64_t read = 0;   // bytes read, at MarkRead()
     uint64_t heard = 0;  // bytes read, at TakeNoisy()
     uint64_t noise = 0;
+    uint64_t unanswered = 0;  // bytes read since `sent` or a message
+    uint64_t sent = 0;        // bytes sent to it when they were last much
     bool is_unix = false;
     int slow_looks = 0;  // in a row
   };
   using Descriptors = std::map<uint64_t, int>;  // oldest first
-  std::vector<Connection> TakeSlow(const NoiseLimits& limits);
+  void TakeSlow(const NoiseLimits& limits, std::vector<Connection>& taken);
+  void TakeLoud(const NoiseLimits& limits, std::vector<Connection>& taken);
+  void TakeUnanswered(uint64_t memory, const NoiseLimits& limits, std::vector<Connection>& taken);
   void Listen(const MessageBytes::ByPeer& messages, const NoiseLimits& limits);
+  Connection TakenNoisy(int fd);
   std::optional<Connection> TakeLoudest(const std::string& address, uint64_t least);
   void Remove(int fd);
   Connection Taken(int fd);
@@ -120,6 +136,7 @@ class ConnectionTable {
   uint64_t next_order_ = 1;
   std::chrono::steady_clock::time_point listened_{};
   absl::flat_hash_map<std::string, uint64_t> noise_;  // by address, where there is any
+  uint64_t calm_memory_ = 0;                          // of the process when little was unanswered
 };
 
 }  // namespace remesh::service

@@ -49,7 +49,7 @@ class NoiseTest : public testing::Test {
   // The descriptors of what is taken a second later.
   std::vector<int> Take() {
     std::vector<int> taken;
-    for (const auto& connection : table_.TakeNoisy(messages_, now_ += seconds(1), limits_))
+    for (const auto& connection : table_.TakeNoisy(messages_, now_ += seconds(1), memory_, limits_))
       taken.push_back(connection.fd);
     return taken;
   }
@@ -58,7 +58,9 @@ class NoiseTest : public testing::Test {
   }
 
   const absl::StatusOr<Listeners> listeners_ = ListenOn("127.0.0.1:0", seconds(20));
-  const NoiseLimits limits_{.of_address = 1000, .of_all = 3000, .least = 500, .forgiven = 10};
+  const NoiseLimits limits_{
+      .of_connection = 1000, .of_address = 1000, .of_all = 3000, .least = 500, .forgiven = 10};
+  uint64_t memory_ = 0;  // of the process
   MessageBytes messages_;
   ConnectionTable table_{256};
   std::chrono::steady_clock::time_point now_ = std::chrono::steady_clock::now();
@@ -108,6 +110,49 @@ TEST_F(NoiseTest, AConnectionThatIsSlowToReadAndCompletesNothingIsTaken) {
   }
   read_one(*calls);
   EXPECT_TRUE(Take().empty());
+}
+
+// Regression: headers without end at less than what is forgiven took all memory.
+TEST_F(NoiseTest, WhoSendsWhatNothingAnswersWhileMemoryGrowsIsTaken) {
+  NoiseLimits limits;
+  limits.unanswered = 20'000;
+  limits.growth_least = 100'000;
+  const auto take = [&] {
+    return table_.TakeNoisy(messages_, now_ += seconds(1), memory_, limits);
+  };
+  const auto headers = Connect("127.0.0.2"), upload = Connect("127.0.0.3"),
+             answered = Connect("127.0.0.4"), calls = Connect("127.0.0.5");
+  memory_ = 1'000'000;
+  EXPECT_TRUE(take().empty());
+  for (int look = 0; look < 10; ++look) {
+    for (const auto* pair : {&headers, &upload, &answered, &calls}) (*pair)->Send(10'000);
+    EXPECT_EQ(send(answered->server.get(), std::string(100, 'x').data(), 100, 0), 100);
+    Message(*calls, 9'000);
+    memory_ += 100'000;  // in proportion to what all send
+    EXPECT_TRUE(take().empty()) << look;
+  }
+  headers->Send(50'000);
+  memory_ += 2'000'000;
+  const auto taken = take();
+  ASSERT_EQ(taken.size(), 1u);
+  EXPECT_EQ(taken[0].fd, headers->server.get());
+  EXPECT_TRUE(take().empty());
+  memory_ += 10'000'000;  // for other reasons
+  for (const auto* pair : {&answered, &calls}) (*pair)->Send(100);
+  const auto others = take();
+  ASSERT_EQ(others.size(), 1u) << "an upload may be taken for headers, but no call or answer";
+  EXPECT_EQ(others[0].fd, upload->server.get());
+}
+
+// Regression: four clients of one address that each sent a legal message were ended.
+TEST_F(NoiseTest, ClientsBehindOneAddressMayEachSendALargeMessage) {
+  std::vector<std::unique_ptr<Pair>> clients;
+  for (int i = 0; i < 4; ++i) clients.push_back(Connect("127.0.0.2"));
+  for (int part = 0; part < 64; ++part) {
+    for (const auto& client : clients) client->Send(size_t{1} << 16);
+  }
+  NoiseLimits scaled{.of_connection = uint64_t{5} << 20, .of_address = uint64_t{20} << 20};
+  EXPECT_TRUE(table_.TakeNoisy(messages_, now_ += seconds(1), memory_, scaled).empty());
 }
 
 // Regression: nothing ended connections of a Unix socket that keep its server busy.

@@ -25,8 +25,11 @@ class HandOver {
 
   // Starts a thread for each taker.
   explicit HandOver(std::vector<Taker> takers);
-  // Closes the connections that no taker has yet, and ends the ones that takers are busy with.
+  // Waits for the takers.
   ~HandOver();
+  // Closes the connections that no taker has yet, and ends the ones that takers are busy with.
+  // Thread-safe, idempotent.
+  void Close();
 
   // Queues the connection for the next taker that is free. Thread-safe.
   void Pass(Fd connection);

@@ -19,6 +19,12 @@ void KeepFreedMemory() {
 #endif
 }
 
+uint64_t OwnMemoryBytes() {
+  uint64_t size = 0, resident = 0, of_files = 0;
+  std::ifstream("/proc/self/statm") >> size >> resident >> of_files;
+  return (resident - std::min(resident, of_files)) * static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
+}
+
 int64_t FreedBytesKept() {
 #ifdef __GLIBC__
   int64_t size = 0;

@@ -26,6 +26,9 @@ class HeapTrimmer {
   int64_t kept_ = 0;  // bytes that the last trim could not give back
 };
 
+// Resident bytes of this process that back no file: its heaps and stacks. 0 where that is unknown.
+uint64_t OwnMemoryBytes();
+
 // Resident bytes that back no file and that the program has freed or never used, kept by the C
 // library. 0 without glibc.
 int64_t FreedBytesKept();

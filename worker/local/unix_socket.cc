@@ -16,11 +16,14 @@
 namespace remesh::worker {
 namespace {
 
+constexpr size_t kCallersMemory = size_t{512} << 20;  // calls of this socket are small
+
 // Limits that close the connection of a caller that does not read or that is idle.
 void AddArguments(std::chrono::milliseconds idle_max, grpc::ServerBuilder& builder) {
-  service::LimitCallers(builder);
+  service::LimitCallers(builder, kCallersMemory);
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, 10'000);
-  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, 5'000);
+  // Who dies closes the socket; this is for a trainer that does not read, and may only be stopped.
+  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, 30'000);
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
   builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS, 1000);
   builder.AddChannelArgument(GRPC_ARG_MAX_CONNECTION_IDLE_MS, static_cast<int>(idle_max.count()));
@@ -85,11 +88,13 @@ void UnixServer::Shutdown(std::chrono::nanoseconds grace) {
   if (accepts_ == nullptr) return;
   SetServing(*server_, false);
   unlink(path_.c_str());  // while this still listens: later the path may be another worker's
-  accepts_ = nullptr;
-  hand_over_ = nullptr;
+  accepts_->Retire(grace);
+  hand_over_->Close();
   server_->Shutdown(std::chrono::system_clock::now() +
                     std::chrono::duration_cast<std::chrono::system_clock::duration>(grace));
   server_->Wait();
+  accepts_ = nullptr;
+  hand_over_ = nullptr;
 }
 
 }  // namespace remesh::worker
