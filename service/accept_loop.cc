@@ -33,8 +33,6 @@ constexpr int kFloodMillis = 5;  // between connections that end for a flood
 // again. Noise takes seconds to be found out, so it must not go on at once.
 constexpr auto kBarredFor = std::chrono::seconds(5);
 constexpr auto kBarredForNoise = std::chrono::seconds(60);
-constexpr auto kNoiseIsRemembered = std::chrono::minutes(10);
-constexpr auto kOneIncident = std::chrono::seconds(10);  // clients end in it one after the other
 constexpr int kEndAllMillis = 100;
 constexpr int kListenMillis = 1000;
 constexpr char kTooManyCalls[] = "it begins calls faster than they can end";
@@ -42,6 +40,16 @@ constexpr char kTooManyCalls[] = "it begins calls faster than they can end";
 bool IsListener(const std::vector<Fd>& listeners, int fd) {
   return std::any_of(listeners.begin(), listeners.end(),
                      [fd](const Fd& listener) { return listener.get() == fd; });
+}
+
+bool IsOpening(const AcceptLoop::Options& options, std::string_view said) {
+  return options.is_opening ? options.is_opening(said) : said.size() == options.opening_bytes;
+}
+
+// A descriptor of the connection below the ceiling, or none.
+Fd Lowered(const Fd& connection, int ceiling) {
+  Fd lower(fcntl(connection.get(), F_DUPFD_CLOEXEC, 0));
+  return lower.get() < ceiling ? std::move(lower) : Fd();
 }
 
 }  // namespace
@@ -62,16 +70,12 @@ AcceptLoop::AcceptLoop(std::vector<Fd> listeners, Options options, Handler handl
 }
 
 void AcceptLoop::Retire(std::chrono::nanoseconds grace) {
-  absl::MutexLock lock(&mutex_);
-  retire_ = grace;
+  retire_nanos_ = grace.count();
   eventfd_write(stop_.get(), 1);
 }
 
 AcceptLoop::~AcceptLoop() {
-  {
-    absl::MutexLock lock(&mutex_);
-    retire_ = std::nullopt;
-  }
+  retire_nanos_ = -1;
   eventfd_write(stop_.get(), 1);
   thread_.join();
 }
@@ -84,10 +88,12 @@ void AcceptLoop::Watch(int fd, uint32_t how) {
 }
 
 void AcceptLoop::Run() {
-  while (!stopping_) {
+  while (true) {
     epoll_event events[64];
     const int count = epoll_wait(events_.get(), events, std::size(events), MillisToWait());
-    for (int i = 0; i < count; ++i) OnEvent(events[i].data.fd);
+    for (int i = 0; i < count; ++i) {
+      if (!OnEvent(events[i].data.fd)) return;
+    }
     if (options_.unfinished != nullptr) EndExcessive();
     if (options_.messages != nullptr) EndNoisy();
     CloseOverdue();
@@ -106,21 +112,21 @@ void AcceptLoop::EndAll() {
   while (const auto connection = table_.TakeAny()) End(*connection, "the process stops", {});
 }
 
-void AcceptLoop::OnEvent(int fd) {
+bool AcceptLoop::OnEvent(int fd) {
   if (fd == stop_.get()) {
     eventfd_t count;
     eventfd_read(fd, &count);
-    absl::MutexLock lock(&mutex_);
-    stopping_ = !retire_.has_value();
-    if (stopping_) return;
+    const std::chrono::nanoseconds grace(retire_nanos_);
+    if (grace.count() < 0) return false;
     StopAccepting();
     ends_all_at_ = std::chrono::steady_clock::now() +
-                   std::chrono::duration_cast<std::chrono::steady_clock::duration>(*retire_);
+                   std::chrono::duration_cast<std::chrono::steady_clock::duration>(grace);
   } else if (IsListener(listeners_, fd)) {
     Accept(fd);
   } else if (const auto silent = by_fd_.find(fd); silent != by_fd_.end()) {
     OnWord(silent->second);
   }
+  return true;
 }
 
 bool AcceptLoop::OnWord(SilentList::iterator silent) {
@@ -129,17 +135,13 @@ bool AcceptLoop::OnWord(SilentList::iterator silent) {
   const ssize_t count = recv(fd, opening, options_.opening_bytes, MSG_PEEK | MSG_DONTWAIT);
   if (count < 0 && errno == EAGAIN) return false;
   const size_t said = static_cast<size_t>(std::max<ssize_t>(count, 0));
-  const bool opens = IsOpening({opening, said});
+  const bool opens = IsOpening(options_, {opening, said});
   if (said > 0 && said < options_.opening_bytes && !opens) return false;
   Fd connection = Remove(silent);
   if (!opens) return true;  // closed without a word, or too many bytes without an opening
   epoll_ctl(events_.get(), EPOLL_CTL_DEL, fd, nullptr);
   handler_(connection.Release());
   return true;
-}
-
-bool AcceptLoop::IsOpening(std::string_view said) const {
-  return options_.is_opening ? options_.is_opening(said) : said.size() == options_.opening_bytes;
 }
 
 void AcceptLoop::Accept(int listener) {
@@ -168,7 +170,10 @@ void AcceptLoop::TakeIn(Fd connection) {
   if (connection.get() >= ceiling_) connection = MakeRoom(std::move(connection));
   if (!connection) return;
   std::string address = AddressOf(connection.get());
-  if (IsBarred(address)) return;
+  if (bars_.IsBarred(address, std::chrono::steady_clock::now())) {
+    LogWarning("connection refused: its address is barred for a while", {{"address", address}});
+    return;
+  }
   if (!Admit(connection.get(), address)) {
     LogWarning("connection refused: its address has too many",
                {{"address", address}, {"limit", options_.per_address_max}});
@@ -198,7 +203,7 @@ Fd AcceptLoop::MakeRoom(Fd connection) {
   const std::string address = AddressOf(connection.get());
   Fd lower;
   if (CloseLongestSilent()) {
-    lower = Lowered(connection);
+    lower = Lowered(connection, ceiling_);
   } else if (const auto newest = table_.TakeNewestOfBusiest(address)) {
     ShutDown(*newest);
     lower = AwaitRoom(connection);
@@ -212,15 +217,10 @@ Fd AcceptLoop::MakeRoom(Fd connection) {
 Fd AcceptLoop::AwaitRoom(const Fd& connection) {
   pollfd stop{stop_.get(), POLLIN, 0};
   for (int i = 0; i < kLooksForRoom; ++i) {
-    if (Fd lower = Lowered(connection)) return lower;
+    if (Fd lower = Lowered(connection, ceiling_)) return lower;
     if (poll(&stop, 1, kPauseForRoomMillis) != 0) break;
   }
   return Fd();
-}
-
-Fd AcceptLoop::Lowered(const Fd& connection) const {
-  Fd lower(fcntl(connection.get(), F_DUPFD_CLOEXEC, 0));
-  return lower.get() < ceiling_ ? std::move(lower) : Fd();
 }
 
 Fd AcceptLoop::Remove(SilentList::iterator silent) {
@@ -260,12 +260,9 @@ void AcceptLoop::EndNoisy() {
   const auto now = std::chrono::steady_clock::now();
   const auto noisy = table_.TakeNoisy(*options_.messages, now, OwnMemoryBytes(), options_.noise);
   for (const auto& connection : noisy) {
-    Bar& bar = bars_[connection.address];
-    const bool again = bar.noisy_from <= now && now < bar.noisy_until;
+    const bool again = bars_.NoteNoise(connection.address, now);
     End(connection, "it sends too much that belongs to no call",
         again ? kBarredForNoise : std::chrono::seconds(0));
-    if (bar.noisy_until <= now) bar.noisy_from = now + kOneIncident;
-    bar.noisy_until = now + kNoiseIsRemembered;
   }
 }
 
@@ -281,23 +278,11 @@ Fd AcceptLoop::ShutDown(const ConnectionTable::Connection& connection) {
 void AcceptLoop::End(const ConnectionTable::Connection& connection, const char* why,
                      std::chrono::nanoseconds barred_for) {
   LogWarning(absl::StrCat("connection ended: ", why), {{"peer", connection.peer}});
-  Bar& bar = bars_[connection.address];
-  bar.until = std::max(bar.until, std::chrono::steady_clock::now() + barred_for);
+  bars_.Bar(connection.address, std::chrono::steady_clock::now() + barred_for);
   const Fd same = ShutDown(connection);
   // What has arrived could still be read. This drops it, of a TCP connection.
   const sockaddr nobody{.sa_family = AF_UNSPEC, .sa_data = {}};
   if (same) connect(same.get(), &nobody, sizeof(nobody));
-}
-
-bool AcceptLoop::IsBarred(const std::string& address) {
-  const auto now = std::chrono::steady_clock::now();
-  absl::erase_if(bars_, [&](const auto& entry) {
-    return entry.second.until <= now && entry.second.noisy_until <= now;
-  });
-  const auto bar = bars_.find(address);
-  if (bar == bars_.end() || bar->second.until <= now) return false;
-  LogWarning("connection refused: its address is barred for a while", {{"address", address}});
-  return true;
 }
 
 void AcceptLoop::CloseOverdue() {

@@ -1,22 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <cstddef>
 #include <functional>
 #include <list>
 #include <memory>
-#include <optional>
 #include <string>
 #include <string_view>
 #include <thread>
 #include <vector>
 
-#include "absl/base/thread_annotations.h"
 #include "absl/container/flat_hash_map.h"
 #include "absl/functional/any_invocable.h"
-#include "absl/synchronization/mutex.h"
 #include "base/fd.h"
+#include "service/address_bars.h"
 #include "service/connection_table.h"
 #include "service/unfinished_calls.h"
 
@@ -74,11 +73,6 @@ class AcceptLoop {
   AcceptLoop& operator=(const AcceptLoop&) = delete;
 
  private:
-  struct Bar {
-    std::chrono::steady_clock::time_point until;
-    // Noise in this time is not the first.
-    std::chrono::steady_clock::time_point noisy_from, noisy_until;
-  };
   struct Silent {
     Fd connection;
     std::chrono::steady_clock::time_point deadline;
@@ -89,10 +83,10 @@ class AcceptLoop {
   void Run();
   // `how`: events besides EPOLLIN.
   void Watch(int fd, uint32_t how = 0);
-  void OnEvent(int fd);
+  // Returns whether to go on.
+  bool OnEvent(int fd);
   // Looks at what a silent connection has sent. Returns whether it is no longer silent, or gone.
   bool OnWord(SilentList::iterator silent);
-  bool IsOpening(std::string_view said) const;
   void Accept(int listener);
   // Returns whether to go on accepting.
   bool AcceptOne(int listener);
@@ -102,7 +96,6 @@ class AcceptLoop {
   // Returns the connection at a descriptor that it may keep, or none.
   Fd MakeRoom(Fd connection);
   Fd AwaitRoom(const Fd& connection);
-  Fd Lowered(const Fd& connection) const;
   Fd Remove(SilentList::iterator silent);
   // Looks among the connections of `address`; null: of all. False: none is silent.
   bool CloseLongestSilent(const std::string* address = nullptr);
@@ -116,7 +109,6 @@ class AcceptLoop {
   // `why` completes "connection ended: ".
   void End(const ConnectionTable::Connection& connection, const char* why,
            std::chrono::nanoseconds barred_for);
-  bool IsBarred(const std::string& address);
   void CloseOverdue();
   int MillisToWait() const;
 
@@ -131,12 +123,10 @@ class AcceptLoop {
   ConnectionTable table_;
   SilentList silent_;  // oldest first
   absl::flat_hash_map<int, SilentList::iterator> by_fd_;
-  absl::flat_hash_map<std::string, Bar> bars_;  // by address
-  bool stopping_ = false;
+  AddressBars bars_;
   std::chrono::steady_clock::time_point ends_all_at_ = std::chrono::steady_clock::time_point::max();
 
-  absl::Mutex mutex_;
-  std::optional<std::chrono::nanoseconds> retire_ ABSL_GUARDED_BY(mutex_);  // the grace
+  std::atomic<int64_t> retire_nanos_{-1};  // the grace; below 0: the loop is to stop
 
   std::thread thread_;  // last: it uses all of the above
 };

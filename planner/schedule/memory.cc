@@ -113,13 +113,14 @@ class Blocks {
     }
   }
 
-  // Calls visit(block, bits) for every block in which parts of the change move.
+  // Calls visit(block, bits) for every block in which parts of the change move; ends early once the
+  // budget is spent.
   template <typename Visit>
-  void ForEach(const Change& change, const Visit& visit) const {
+  void ForEach(const Change& change, Budget& budget, const Visit& visit) const {
     const Segment& segment = segments_[change.segment];
     const TapeRuns& tape = tapes_[segment.tape];
     const SegmentParts parts(schedule_, segment, change.segment, tape.unit_bits);
-    for (int64_t part = 0; part < parts.count();) {
+    for (int64_t part = 0; part < parts.count() && !budget.Spent();) {
       const int64_t block = (parts.TurnOf(part) + change.hop) / cycles_;
       const int64_t end = parts.PartsBefore((block + 1) * cycles_ - change.hop);
       visit(block, BitsOf(change, segment, tape, parts, part, end));
@@ -189,7 +190,7 @@ std::vector<int64_t> PeakWithDonation(const std::vector<int64_t>& source_bits,
     for (; next != changes.end() && next->device == d; ++next) {
       if (budget.Spent()) return peak;
       std::vector<int64_t>& side = next->comes ? comes : goes;
-      blocks.ForEach(*next, [&](int64_t block, int64_t bits) { side[block] += bits; });
+      blocks.ForEach(*next, budget, [&](int64_t block, int64_t bits) { side[block] += bits; });
     }
     int64_t level = source_bits[d] + missing[d];
     peak[d] = level;

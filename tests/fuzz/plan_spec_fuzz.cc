@@ -17,7 +17,9 @@ REMESH_FUZZ_PROTO(remesh::v1::PlanSpec, input) {
   const auto canonicalized = planner::Canonicalize(*request);
   REMESH_CHECK(canonicalized.ok());
   const planner::CanonicalRequest& canonical = canonicalized->canonical;
-  const auto plan = planner::MakePlan(canonical);
+  planner::Budget budget = fuzz::BudgetOfSeconds(5);
+  const auto plan = planner::MakePlan(canonical, budget);
+  if (absl::IsCancelled(plan.status())) return;
   if (!plan.ok()) {
     return fuzz::CheckRefusal(proto::BindRefusal(plan.status(), canonicalized->binding));
   }

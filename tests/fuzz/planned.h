@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 
 #include "planner/canonical/canonical.h"
 #include "planner/plan/plan.h"
 #include "planner/plan/plan_rep.h"
+#include "planner/values/budget.h"
 #include "proto/convert/plan_spec.h"
 #include "tests/fuzz/target.h"
 
@@ -21,6 +23,15 @@ inline bool IsSmall(const planner::ReshardRequest& request) {
     }
   }
   return devices <= 64 && request.topology.hosts.size() <= 16 && boxes <= 512;
+}
+
+// What is small may still take long, when a link is so slow that there are thousands of windows.
+inline planner::Budget BudgetOfSeconds(int seconds) {
+  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(seconds);
+  return planner::Budget([end] {
+    if (std::chrono::steady_clock::now() < end) return absl::OkStatus();
+    return absl::CancelledError("it takes too long");
+  });
 }
 
 // Whether a plan's transfers can be visited in no time: of hostile ones there may be 2^62.

@@ -57,5 +57,42 @@ TEST(PeakLawTest, FewerStepsNeverFindLess) {
   EXPECT_GT(higher, 1000);
 }
 
+// Regression: it looked once for 64 moves, and a single one took as long as it has parts.
+TEST(PeakLawTest, LooksAtTheBudgetWithinAMove) {
+  constexpr int64_t kParts = 1 << 14;
+  // One array, from the device of a host to that of another.
+  ReshardRequest request;
+  for (int64_t id : {0, 1}) {
+    request.topology.hosts.push_back({.name = id == 0 ? "a" : "b",
+                                      .device_ids = {id},
+                                      .nic_bytes_per_second = 1e9,
+                                      .fabric_bytes_per_second = 1e9});
+  }
+  const auto whole = std::make_shared<const Layout>(
+      MakeSeparableLayout({1 << 30}, {TilePartition(1 << 30, 1)}, {0}));
+  const auto on = [&](int64_t id) {
+    return Placement{whole, std::make_shared<const DeviceList>(DeviceList{id})};
+  };
+  request.arrays.push_back({"w", {1 << 30}, ElementType::kF32, on(0), on(1)});
+  request.options.donate = true;
+  const ReshardRequest asked = Canonicalize(request)->canonical.request;
+  const Network network = MakeNetwork(asked);
+  const Atoms atoms = *MakeAtoms(asked, network);
+  const DemandClasses demand = MakeDemandClasses(atoms, network);
+  const Routings routings = MakeRoutings(Strategy::kOptimal, atoms, demand, network);
+  Moves moves =
+      MakeMoves(Strategy::kOptimal, atoms, demand, routings, network, Budget::Unlimited());
+  const auto timeline = ScheduleWindows(moves, atoms, network, asked.options.window_bytes, kParts);
+  ASSERT_TRUE(timeline.ok()) << timeline.status();
+  int64_t looks = 0;
+  Budget counted([&looks] {
+    ++looks;
+    return absl::OkStatus();
+  });
+  PeakBytes(asked, network, atoms, moves.segments, *timeline, kPeakStepsMax, counted);
+  EXPECT_LT(timeline->moves.size(), 10u);
+  EXPECT_GT(looks, kParts / Budget::kAskedPerLook);
+}
+
 }  // namespace
 }  // namespace remesh::planner
