@@ -84,6 +84,18 @@ TEST_F(DrainTest, OneThatDoesNotEndInTimeFailsAndItsSourceStays) {
   EXPECT_EQ(GetState()->generation(), 1);
 }
 
+// Regression: states took fifty times their requests in memory, and nothing limited that.
+TEST_F(DrainTest, TheArraysAndShardsOfAllStatesAreLimited) {
+  StopServer();
+  core_options_.controller.state_entries_max = 9;
+  StartServer();
+  AttachWorkers();
+  CreateReadyState();  // an array and four shards
+  v1::State other = MakeState(kRows);
+  other.set_name("jobs/a/states/other");
+  EXPECT_EQ(GetErrorInfo(Create(other).status()).reason, "TOO_MANY_ARRAYS");
+}
+
 TEST_F(DrainTest, LimitsHoldFromWhenTheyChange) {
   AttachWorkers();
   CreateReadyState();

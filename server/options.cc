@@ -88,6 +88,10 @@ void AddTimes(ServerOptions& o, Settings& settings) {
       "GPUs; workers with transport ucx cannot take part. Applies to executions that start from "
       "then on.");
   settings.AddInt("states_max", &o.states_max, "Maximum number of states.", 1);
+  settings.AddInt("state_entries_max", &o.state_entries_max,
+                  "Maximum number of arrays and shards of all states together. The server keeps "
+                  "about 600 bytes of memory for each.",
+                  1);
   settings.AddInt("finished_executions_max", &o.finished_executions_max,
                   "Number of executions to remember. Beyond it the oldest ended executions are "
                   "forgotten, first those of jobs that have more than their share.",
@@ -285,6 +289,7 @@ Core::Options CoreOptionsOf(const ServerOptions& o) {
       .grant_ahead = static_cast<int32_t>(o.windows_ahead),
       .page_bytes_max = static_cast<size_t>(std::min(kPageBytesMax, o.message_bytes_max / 2)),
       .states_max = static_cast<size_t>(o.states_max),
+      .state_entries_max = o.state_entries_max,
       .states_per_job = o.states_per_job,
       .bytes_per_job = o.bytes_per_job,
       .encrypts_data = o.data_encryption == kAes,

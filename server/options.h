@@ -35,6 +35,7 @@ struct ServerOptions {
   std::chrono::nanoseconds quiesce_timeout = std::chrono::seconds(4);
   int64_t windows_ahead = 8;
   int64_t states_max = 10'000;
+  int64_t state_entries_max = 4'000'000;
   int64_t finished_executions_max = 1000;
   std::string data_encryption = "none";
   int64_t states_per_job = 0;

@@ -20,6 +20,7 @@ struct ControllerOptions {
   int32_t grant_ahead = 8;                  // windows granted beyond those done everywhere
   size_t page_bytes_max = size_t{2} << 20;  // of a list's page, whatever page size is asked for
   size_t states_max = 10'000;
+  int64_t state_entries_max = 4'000'000;  // arrays and shards of all states: what they hold here
   int64_t states_per_job = 0;             // 0: no limit but states_max
   int64_t bytes_per_job = 0;              // of all shards of its states; 0: no limit
   bool encrypts_data = false;             // between hosts

@@ -120,6 +120,12 @@ absl::Status States::CheckQuota(const std::string& name, int64_t more_states,
   return absl::OkStatus();
 }
 
+namespace {
+
+int64_t EntriesOf(const PlacedState& placed) { return placed.arrays.size() + placed.total_shards; }
+
+}  // namespace
+
 absl::Status States::CheckCreate(const CreateState& request) const {
   const v1::State& state = request.request.state();
   RETURN_IF_ERROR(ParseStateName("state.name", state.name()).status());
@@ -141,7 +147,20 @@ absl::Status States::CheckCreate(const CreateState& request) const {
                      absl::StrCat("there are ", most, " states already"),
                      {.reason = "TOO_MANY_STATES", .metadata = {{"states_max", most}}});
   }
-  return absl::OkStatus();
+  return CheckEntries(*request.placed);
+}
+
+absl::Status States::CheckEntries(const PlacedState& more) const {
+  int64_t entries = EntriesOf(more);
+  for (const auto& [name, state] : registry_.states()) entries += EntriesOf(*state.placed);
+  for (const auto& [name, create] : creates_) entries += EntriesOf(*create.entry.placed);
+  if (entries <= options_.state_entries_max) return absl::OkStatus();
+  const std::string most = absl::StrCat(options_.state_entries_max);
+  return MakeError(
+      absl::StatusCode::kResourceExhausted,
+      absl::StrCat("the states would have ", entries, " arrays and shards in all, more than ", most,
+                   ", the server's state_entries_max"),
+      {.reason = "TOO_MANY_ARRAYS", .metadata = {{"state_entries_max", most}}});
 }
 
 // Joins a repeated request_id to the state that it created or is creating.

@@ -85,6 +85,7 @@ class States {
   };
 
   absl::Status CheckCreate(const CreateState& request) const;
+  absl::Status CheckEntries(const PlacedState& more) const;
   absl::StatusOr<bool> JoinCreate(CallId call, const v1::CreateStateRequest& request,
                                   const std::string& digest, Outbox& out);
   void TellAbsent(const StateEntry& state, const std::string& host, Outbox& out) const;
