@@ -59,7 +59,8 @@ struct NoiseLimits {
   // by less than `growth` times as much, and `growth_least`.
   uint64_t unanswered = uint64_t{1} << 20;
   uint64_t growth = 8;
-  uint64_t growth_least = uint64_t{64} << 20;
+  // More than a plan may take (planning_memory_limit), or a plan ends others' slow uploads.
+  uint64_t growth_least = uint64_t{1536} << 20;
 };
 
 // The open accepted connections, by address. Closing a connection needs no notice: when an address
