@@ -268,9 +268,9 @@ void AcceptLoop::EndNoisy() {
 
 Fd AcceptLoop::ShutDown(const ConnectionTable::Connection& connection) {
   // The owner may close its descriptor at any time, and another socket get it.
-  Fd same(fcntl(connection.fd, F_DUPFD_CLOEXEC, 0));
-  if (same && SocketOf(same.get()) != connection.socket) return Fd();
-  shutdown(same ? same.get() : connection.fd, SHUT_RDWR);  // its owner learns of this
+  Fd same(fcntl(connection.fd, F_DUPFD_CLOEXEC, 0));  // of the reserved ones, if need be
+  if (!same || SocketOf(same.get()) != connection.socket) return Fd();
+  shutdown(same.get(), SHUT_RDWR);  // its owner learns of this
   if (options_.on_shutdown) options_.on_shutdown(connection.fd);
   return same;
 }
