@@ -3,6 +3,7 @@
 #include "proto/convert/exported_plan.h"
 
 #include <gtest/gtest.h>
+#include <zstd.h>
 
 #include <random>
 
@@ -162,6 +163,21 @@ TEST(ExportedPlanTest, AFileWithAQuestionThatUnpacksToMuchIsNotWritten) {
   file.set_spec("");
   file.set_version(std::string(kExportUnpackedMax, 'x'));
   EXPECT_TRUE(absl::IsResourceExhausted(EncodeExport(file).status()));
+}
+
+// Regression: 13 KB of such a file took 4 GB.
+TEST(ExportedPlanTest, AFileWithAQuestionThatUnpacksToMuchIsRefused) {
+  v1::ExportedPlan file;
+  file.set_spec(std::string(kExportSpecMax + 1, '\0'));
+  const std::string content = file.SerializeAsString();
+  std::string packed(ZSTD_compressBound(content.size()), '\0');
+  packed.resize(ZSTD_compress(packed.data(), packed.size(), content.data(), content.size(), 1));
+  std::string bytes = "remesh.x";
+  bytes += std::string("\1\0\0\0", 4);  // kExportFormat
+  for (int i = 0; i < 8; ++i) bytes += static_cast<char>(content.size() >> (8 * i));
+  const absl::Status status =
+      DecodeExport(testing::Resealed(bytes + packed + std::string(16, '\0'))).status();
+  EXPECT_NE(status.message().find("its question is too long"), std::string::npos) << status;
 }
 
 TEST(ExportedPlanTest, ForgedFilesAreRefusedOrRight) {
