@@ -176,11 +176,11 @@ void Core::Perform(Actions actions) {
 
 void Core::Call(Request request, ReplyFn reply, const std::string& caller, Gone gone) {
   const CallId id = next_id_++;
-  TakeTurn(caller, [this, id, reply = std::move(reply), request = std::move(request),
+  TakeTurn(caller, [this, id, caller, reply = std::move(reply), request = std::move(request),
                     gone = std::move(gone)]() mutable {
     if (shut_down_) return reply(ShuttingDown());
     if (gone != nullptr && gone()) return reply(absl::CancelledError("the caller has gone"));
-    calls_[id] = std::move(reply);
+    calls_.Add(id, std::move(reply), caller, std::move(gone));
     Handle(server::Call{.id = id, .request = std::move(request)});
   });
 }
@@ -282,10 +282,11 @@ absl::Status Core::SetLive(LiveOptions options, const MemoryTier::Limits& plans)
   auto answered = std::make_shared<absl::Notification>();
   const CallId id = next_id_++;
   Post([=, this] {
-    calls_[id] = [=](const absl::StatusOr<Reply>& reply) {
+    const auto reply = [=](const absl::StatusOr<Reply>& reply) {
       *answer = reply.status();
       answered->Notify();
     };
+    calls_.Add(id, reply, /*caller=*/"", /*gone=*/nullptr);
     Handle(Reconfigure{.call = id, .options = shared});
   });
   if (!answered->WaitForNotificationWithTimeout(kReconfigurePatience)) {
@@ -322,7 +323,7 @@ void Core::Shutdown() {
   absl::Notification done;
   const bool posted = Post([this, &done] {
     shut_down_ = true;
-    for (auto& [id, reply] : std::exchange(calls_, {})) reply(ShuttingDown());
+    calls_.AnswerAll(ShuttingDown());
     for (auto& [id, stream] : std::exchange(streams_, {})) stream->Close(ShuttingDown());
     for (auto& [id, watch] : std::exchange(watches_, {})) watch->End(ShuttingDown());
     RunCalls(WaitingCalls());  // refuses them; those that come meanwhile are refused in their turn
@@ -345,10 +346,7 @@ void Core::Do(CloseStream& action) {
 
 void Core::Do(Persist& action) { writer_->Write(std::move(action)); }
 
-void Core::Do(ReplyTo& action) {
-  auto call = calls_.extract(action.call);
-  if (!call.empty()) call.mapped()(std::move(action.reply));
-}
+void Core::Do(ReplyTo& action) { calls_.Answer(action.call, std::move(action.reply)); }
 
 void Core::Do(Notify& action) {
   auto watch = watches_.find(action.watch);
@@ -360,13 +358,19 @@ void Core::Do(server::EndWatch& action) {
   if (!watch.empty()) watch.mapped()->End(action.status);
 }
 
+// Plans an execution even if the caller hangs up, because the caller may come back with the same
+// request_id. What is only asked is work for its caller.
 void Core::Do(StartPlanning& action) {
   auto shared = std::make_shared<const StartPlanning>(std::move(action));
-  Turn turn{.caller = CallerOfState(shared->state), .execution = shared->keep};
-  if (shared->targets) return PlanTargets(std::move(shared), std::move(turn));
+  PlanDesk::Asker asker = shared->question != 0
+                              ? calls_.AskerOf(shared->question)
+                              : PlanDesk::Asker{.turn = {.caller = CallerOfState(shared->state),
+                                                         .execution = shared->keep},
+                                                .gone = nullptr};
+  if (shared->targets) return PlanTargets(std::move(shared), std::move(asker));
   auto move = std::make_shared<PlannedExecution>();
   desk_.Run(
-      {.turn = std::move(turn), .gone = nullptr},
+      std::move(asker),
       [this, shared, move](planner::Budget& budget) {
         ASSIGN_OR_RETURN(*move, MoveByName(plans_, *shared, budget));
         return absl::OkStatus();
@@ -378,25 +382,44 @@ void Core::Do(StartPlanning& action) {
       PlanDesk::Place::kLookups);
 }
 
-// Plans even if the caller hangs up, because the caller may come back with the same request_id.
-void Core::PlanTargets(std::shared_ptr<const StartPlanning> action, Turn turn) {
+void Core::PlanTargets(std::shared_ptr<const StartPlanning> action, PlanDesk::Asker asker) {
   struct Asked {
     Timestamp start = SteadyClock().Now();
     std::shared_ptr<const PlacedState> target;
   };
   auto asked = std::make_shared<Asked>();
   desk_.Find(
-      {.turn = std::move(turn), .gone = nullptr},
+      asker,
       [this, action, asked](planner::Budget& budget) -> absl::StatusOr<PlanCache::Question> {
         ASSIGN_OR_RETURN(MoveQuestion move, QuestionOf(*action, topology().get(), plans_, budget));
         asked->target = std::move(move.target);
         return std::move(move.question);
       },
-      [this, action, asked](absl::StatusOr<PlanCache::Answer> answer) {
+      [this, action, asked, asker](absl::StatusOr<PlanCache::Answer> answer) {
         if (!answer.ok()) return FinishPlanning(action->id, answer.status());
-        FinishPlanning(action->id, MoveOf(*action, asked->target, *answer, asked->start));
+        FinishTargets(action, asker, std::move(asked->target), *std::move(answer), asked->start);
       },
       /*long_form=*/action->options.free_target_order());
+}
+
+void Core::FinishTargets(std::shared_ptr<const StartPlanning> action, PlanDesk::Asker asker,
+                         std::shared_ptr<const PlacedState> target, PlanCache::Answer answer,
+                         Timestamp start) {
+  auto move = std::make_shared<PlannedExecution>();
+  const std::string plan = answer.plan->name;
+  desk_.Run(
+      std::move(asker),
+      [action, move, target = std::move(target), answer = std::move(answer),
+       start](planner::Budget& budget) {
+        ASSIGN_OR_RETURN(*move, MoveOf(*action, target, answer, start, budget));
+        return absl::OkStatus();
+      },
+      [this, action, move, plan](absl::Status status) {
+        if (status.ok()) return FinishPlanning(action->id, std::move(*move));
+        if (action->keep) plans_.EndUse(plan);
+        FinishPlanning(action->id, std::move(status));
+      },
+      PlanDesk::Place::kLookups);
 }
 
 void Core::FinishPlanning(uint64_t id, absl::StatusOr<PlannedExecution> move) {

@@ -20,6 +20,7 @@
 #include "server/controller/controller.h"
 #include "server/journal/journal_backup.h"
 #include "server/journal/journal_writer.h"
+#include "server/open_calls.h"
 #include "server/open_watches.h"
 #include "server/planning/fair_queue.h"
 #include "server/planning/plan_desk.h"
@@ -92,13 +93,13 @@ class Core {
   // REQUIRES: Shutdown() was called, and no sink calls the core any more.
   ~Core();
 
-  using ReplyFn = absl::AnyInvocable<void(absl::StatusOr<Reply>)>;
+  using ReplyFn = OpenCalls::ReplyFn;
   // `reply` is called exactly once, on some thread; UNAVAILABLE (SHUTTING_DOWN) after Shutdown().
   // Callers take turns, and after a few calls the strand runs other tasks that have come. So
   // however many calls one caller makes, other callers wait for at most one call of each caller,
   // and workers for a few calls. Calls of one caller keep their order.
   // A call whose `gone` returns true in its turn is not made (CANCELLED); null: it always is.
-  using Gone = std::function<bool()>;
+  using Gone = OpenCalls::Gone;
   void Call(Request request, ReplyFn reply, const std::string& caller = "", Gone gone = nullptr);
 
   // The stream begins in the turn of `caller`.
@@ -185,7 +186,11 @@ class Core {
   void Do(Notify& action);
   void Do(server::EndWatch& action);
   void Do(StartPlanning& action);
-  void PlanTargets(std::shared_ptr<const StartPlanning> action, Turn turn);
+  void PlanTargets(std::shared_ptr<const StartPlanning> action, PlanDesk::Asker asker);
+  // Makes the move to `target` by the plan that was found.
+  void FinishTargets(std::shared_ptr<const StartPlanning> action, PlanDesk::Asker asker,
+                     std::shared_ptr<const PlacedState> target, PlanCache::Answer answer,
+                     Timestamp start);
   void FinishPlanning(uint64_t id, absl::StatusOr<PlannedExecution> move);
   void Do(ReleasePlan& action);
   void Do(TopologyChanged& action);
@@ -209,7 +214,7 @@ class Core {
 
   // Used only by tasks of the strand.
   std::unique_ptr<Controller> controller_;
-  absl::flat_hash_map<CallId, ReplyFn> calls_;
+  OpenCalls calls_;
   absl::flat_hash_map<StreamId, std::shared_ptr<WorkerSink>> streams_;
   absl::flat_hash_map<WatchId, std::shared_ptr<WatchSink>> watches_;
   bool shut_down_ = false;

@@ -246,6 +246,31 @@ TEST_F(TurnsTest, ACallWhoseCallerHasGoneIsNotMade) {
   EXPECT_TRUE(absl::IsCancelled(status)) << status;
 }
 
+// Regression: a question about a move was planned to the end, for nobody, however many callers asked
+// and left.
+TEST_F(TurnsTest, AMoveThatIsOnlyAskedIsNotPlannedForACallerWhoHasGone) {
+  AttachWorkers();
+  CreateReadyState();
+  v1::StartExecutionRequest request;
+  request.set_state(kState);
+  request.set_expected_generation(1);
+  request.set_validate_only(true);
+  *request.mutable_targets() = MakeTargets(kColumns);
+  absl::Status status;
+  absl::Notification answered;
+  std::atomic<int> looks = 0;
+  core_->Call(
+      request,
+      [&](const absl::StatusOr<Reply>& reply) {
+        status = reply.status();
+        answered.Notify();
+      },
+      "caller", [&] { return ++looks > 1; });  // goes after the call was made
+  answered.WaitForNotification();
+  EXPECT_TRUE(absl::IsCancelled(status)) << status;
+  EXPECT_EQ(core_->plans().stats().memory().entries(), 0);
+}
+
 TEST_F(TurnsTest, AWatchThatEndsBeforeItsTurnIsSkipped) {
   {
     const Holding holding(*core_);

@@ -70,6 +70,7 @@ struct StartPlanning {
   v1::PlanOptions options;
   bool keep = false;       // the plan stays in the cache until ReleasePlan
   std::string state = "";  // the state that moves
+  CallId question = 0;     // the only call that wants to know, if no execution is to come of it
 };
 struct ReleasePlan {
   std::string plan;

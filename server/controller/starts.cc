@@ -240,7 +240,8 @@ void Starts::Start(CallId call, v1::StartExecutionRequest request, Moment now, O
                          .plan = asked->plan(),
                          .options = asked->options(),
                          .keep = !asked->validate_only(),
-                         .state = asked->state()};
+                         .state = asked->state(),
+                         .question = asked->validate_only() ? call : 0};
   if (asked->has_targets()) planning.targets = {asked, &asked->targets()};
   out.Add(std::move(planning));
 }

@@ -39,12 +39,12 @@ bool HoldsOnLostDevicesOnly(const HostDevices& devices, const std::set<int64_t>&
 absl::StatusOr<PlannedExecution> ToMove(const BoundPlan& plan, const v1::Planning& planning,
                                         const PlacedState& source,
                                         std::shared_ptr<const PlacedState> given,
-                                        const std::set<int64_t>& lost) {
+                                        const std::set<int64_t>& lost, planner::Budget& budget) {
   const CachedPlan& cached = *plan.cached;
   const TargetOrder order = ChosenOrder(cached.plan, plan.binding);
   std::shared_ptr<const PlacedState> target = given;
   if (!order.empty()) {
-    ASSIGN_OR_RETURN(target, PlaceState(WithOrder(given->spec, order), nullptr));
+    ASSIGN_OR_RETURN(target, PlaceState(WithOrder(given->spec, order), nullptr, budget));
   }
   std::map<std::string, std::set<int32_t>> named;
   AddNamedDevices(*source.layout, lost, named);
@@ -156,10 +156,11 @@ absl::StatusOr<MoveQuestion> QuestionOf(const StartPlanning& move, const Topolog
 
 absl::StatusOr<PlannedExecution> MoveOf(const StartPlanning& move,
                                         std::shared_ptr<const PlacedState> target,
-                                        const PlanCache::Answer& answer, Timestamp start) {
+                                        const PlanCache::Answer& answer, Timestamp start,
+                                        planner::Budget& budget) {
   const auto& lost = move.options.lost_device_ids();
   return ToMove(*answer.plan, PlanningOf(answer.cache, start), *move.source, std::move(target),
-                {lost.begin(), lost.end()});
+                {lost.begin(), lost.end()}, budget);
 }
 
 absl::StatusOr<PlannedExecution> MoveByName(PlanCache& cache, const StartPlanning& question,
@@ -184,12 +185,14 @@ absl::StatusOr<PlannedExecution> MoveByName(PlanCache& cache, const StartPlannin
                      {.reason = "PLAN_SOURCE_MISMATCH",
                       .metadata = {{"plan", question.plan}, {"difference", why}}});
   }
-  if (question.keep) {
+  const auto& lost = spec.options().lost_device_ids();
+  ASSIGN_OR_RETURN(PlannedExecution move,
+                   ToMove(plan, PlanningOf(v1::Planning::HIT, start), *question.source,
+                          std::move(target), {lost.begin(), lost.end()}, budget));
+  if (question.keep) {  // last: a move that fails keeps no plan
     RETURN_IF_ERROR(cache.Find(question.plan, Access::kUse, Reach::kDisk, question.state).status());
   }
-  const auto& lost = spec.options().lost_device_ids();
-  return ToMove(plan, PlanningOf(v1::Planning::HIT, start), *question.source, std::move(target),
-                {lost.begin(), lost.end()});
+  return move;
 }
 
 absl::StatusOr<PlannedExecution> PlanMove(PlanCache& cache, const StartPlanning& question,
@@ -199,7 +202,7 @@ absl::StatusOr<PlannedExecution> PlanMove(PlanCache& cache, const StartPlanning&
   ASSIGN_OR_RETURN(const MoveQuestion asked,
                    QuestionOf(question, workers, cache, planner::Budget::Unlimited()));
   ASSIGN_OR_RETURN(const PlanCache::Answer answer, FindOrPlan(cache, asked.question));
-  return MoveOf(question, asked.target, answer, start);
+  return MoveOf(question, asked.target, answer, start, planner::Budget::Unlimited());
 }
 
 }  // namespace remesh::server

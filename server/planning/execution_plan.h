@@ -27,7 +27,8 @@ absl::StatusOr<MoveQuestion> QuestionOf(const StartPlanning& move, const planner
                                         PlanCache& cache, planner::Budget& budget);
 absl::StatusOr<PlannedExecution> MoveOf(const StartPlanning& move,
                                         std::shared_ptr<const PlacedState> target,
-                                        const PlanCache::Answer& answer, Timestamp start);
+                                        const PlanCache::Answer& answer, Timestamp start,
+                                        planner::Budget& budget);
 // The move by an existing plan. FAILED_PRECONDITION (PLAN_SOURCE_MISMATCH) when that plan starts
 // from another layout. Plans nothing.
 absl::StatusOr<PlannedExecution> MoveByName(PlanCache& cache, const StartPlanning& move,
