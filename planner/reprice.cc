@@ -62,21 +62,51 @@ bool HasAtoms(const PlanRep& rep, const Atoms& atoms) {
   return true;
 }
 
-// The plan's own schedule, with its costs computed anew.
+// The plan's own schedule, with its costs computed anew. Must not be used once the budget is spent.
 Timeline TimelineOf(const PlanRep& rep, const ReshardRequest& request, const Atoms& atoms,
-                    const std::vector<Segment>& segments, const Network& network) {
+                    const std::vector<Segment>& segments, const Network& network, Budget& budget) {
   Timeline timeline{
       .moves = UnpackedMoves(rep), .round_begin = rep.round_begin, .schedule = rep.schedule};
   const std::vector<Move>& moves = timeline.moves;
   const Schedule& schedule = timeline.schedule;
   const Links links(network);
-  timeline.messages = CountMessages(CollectPairs(moves), moves, segments, schedule, atoms);
+  timeline.messages =
+      CountMessages(CollectPairs(moves, budget), moves, segments, schedule, atoms, budget);
   if (!moves.empty()) {
     timeline.predicted_seconds =
-        ScheduleCost(moves, schedule.rounds, schedule.hops, links).Seconds(schedule.parts);
+        ScheduleCost(moves, schedule.rounds, schedule.hops, links, budget).Seconds(schedule.parts);
   }
-  timeline.peak_bytes = PeakBytes(request, network, atoms, segments, timeline);
+  timeline.peak_bytes =
+      PeakBytes(request, network, atoms, segments, timeline, kPeakStepsMax, budget);
   return timeline;
+}
+
+absl::Status TooSlow(std::string_view what, double seconds, double enough) {
+  return MakeError(
+      absl::StatusCode::kInvalidArgument,
+      absl::StrCat("the plan is too slow: ", std::string(what), " ", seconds, " s, where ", enough,
+                   " s are enough"),
+      {.reason = "PLAN_TOO_SLOW",
+       .metadata = {{"seconds", absl::StrCat(seconds)}, {"enough_seconds", absl::StrCat(enough)}}});
+}
+
+// Compares the plan's paths with their bound, and its windows with this planner's for its moves.
+absl::Status CheckSpeed(const PlanRep& rep, const ReshardRequest& request, const Atoms& atoms,
+                        const std::vector<Segment>& segments, const Timeline& timeline,
+                        const PlanSummary& summary, const Network& network, Budget& budget) {
+  const double bound = summary.routing_bound_seconds;
+  if (request.options.strategy == Strategy::kOptimal &&
+      summary.bottleneck_seconds > kSlowerMax * bound) {
+    return TooSlow("its busiest link takes", summary.bottleneck_seconds, bound);
+  }
+  Moves moves{.segments = segments, .moves = timeline.moves, .slack_bits = rep.schedule.slack_bits};
+  const absl::StatusOr<TimedMoves> own =
+      MakeTimeline(request, atoms, std::move(moves), network, budget);
+  RETURN_IF_ERROR(budget.Check());
+  if (!own.ok()) return Invalid(own.status());
+  const double enough = own->timeline.predicted_seconds;
+  if (summary.predicted_seconds <= kSlowerMax * enough) return absl::OkStatus();
+  return TooSlow("its windows take", summary.predicted_seconds, enough);
 }
 
 // Whether all devices of the moves may carry.
@@ -105,10 +135,13 @@ absl::StatusOr<Plan> Repriced(const CanonicalRequest& request, const Plan& plan,
   const Routings routings = BoundRoutings(atoms, demand, network, budget);
   RETURN_IF_ERROR(budget.Check());
   const std::vector<Segment> segments = UnpackedSegments(rep);
-  const Timeline timeline = TimelineOf(rep, ordered, atoms, segments, network);
+  const Timeline timeline = TimelineOf(rep, ordered, atoms, segments, network, budget);
+  RETURN_IF_ERROR(budget.Check());
   RETURN_IF_ERROR(CheckPeaks(ordered, timeline.peak_bytes));
   const Figures figures = MakeFigures(atoms, routings, segments, timeline, network, budget);
   RETURN_IF_ERROR(budget.Check());
+  RETURN_IF_ERROR(
+      CheckSpeed(rep, ordered, atoms, segments, timeline, figures.summary, network, budget));
   const Plan repriced(
       Pack(rep.target_order, network.host_of, atoms, segments, timeline, figures, budget));
   RETURN_IF_ERROR(budget.Check());

@@ -119,13 +119,13 @@ std::string EncodePlan(const CanonicalRequest& request, const Plan& plan) {
   return bytes;
 }
 
-absl::StatusOr<AnsweredRequest> DecodePlan(std::string_view bytes) {
+absl::StatusOr<AnsweredRequest> DecodePlan(std::string_view bytes, Budget& budget) {
   if (bytes.size() < kMagic.size() + kSumSize || !bytes.starts_with(kMagic)) {
     return CorruptPlan("they do not begin as one");
   }
   const std::string_view body = bytes.substr(0, bytes.size() - kSumSize);
   if (SumOf(body) != bytes.substr(body.size())) return CorruptPlan("the checksum differs");
-  ByteReader reader(body.substr(kMagic.size()));
+  ByteReader reader(body.substr(kMagic.size()), budget);
   int64_t format = 0;
   reader.Number(format);
   if (format != kPlanBytesFormat) {
@@ -137,9 +137,12 @@ absl::StatusOr<AnsweredRequest> DecodePlan(std::string_view bytes) {
                                    {"supported", absl::StrCat(kPlanBytesFormat)}}});
   }
   CanonicalRequest request;
-  RETURN_IF_ERROR(ReadRequest(reader, request));
+  const absl::Status read = ReadRequest(reader, request, budget);
+  RETURN_IF_ERROR(budget.Check());
+  RETURN_IF_ERROR(read);
   auto rep = std::make_shared<PlanRep>();
   RepFields(reader, *rep, request.request.options.free_target_order);
+  RETURN_IF_ERROR(budget.Check());
   if (!reader.done()) return CorruptPlan("they end early or late, or hold a number out of range");
   RETURN_IF_ERROR(CheckRep(*rep, request.request));
   return AnsweredRequest{.request = std::move(request), .plan = Plan(std::move(rep))};

@@ -7,6 +7,7 @@
 #include "absl/status/statusor.h"
 #include "planner/canonical/canonical.h"
 #include "planner/plan/plan.h"
+#include "planner/values/budget.h"
 
 namespace remesh::planner {
 
@@ -29,7 +30,8 @@ std::string EncodePlan(const CanonicalRequest& request, const Plan& plan);
 // The inverse. The bytes may come from anywhere: decoding takes time and memory in proportion to
 // them, and a plan that it returns can be expanded. Only the checksum vouches that the plan answers
 // the request; ValidatePlan() checks it. DATA_LOSS (PLAN_BYTES_CORRUPT), or FAILED_PRECONDITION
-// (PLAN_BYTES_FORMAT) for another format.
-absl::StatusOr<AnsweredRequest> DecodePlan(std::string_view bytes);
+// (PLAN_BYTES_FORMAT) for another format; the budget's status when that is spent.
+absl::StatusOr<AnsweredRequest> DecodePlan(std::string_view bytes,
+                                           Budget& budget = Budget::Unlimited());
 
 }  // namespace remesh::planner

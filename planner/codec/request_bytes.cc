@@ -303,12 +303,12 @@ absl::Status CheckNumbers(const ReshardRequest& request) {
 
 // Gives names to a request and validates it: a canonical request has none, but ValidateRequest()
 // requires them.
-absl::Status ValidateNamed(ReshardRequest request) {
+absl::Status ValidateNamed(ReshardRequest request, Budget& budget) {
   for (size_t i = 0; i < request.topology.hosts.size(); ++i) {
     request.topology.hosts[i].name = absl::StrCat(i);
   }
   for (size_t i = 0; i < request.arrays.size(); ++i) request.arrays[i].name = absl::StrCat(i);
-  const absl::Status status = ValidateRequest(request);
+  const absl::Status status = ValidateRequest(request, budget);
   return status.ok() ? status : CorruptPlan(status);
 }
 
@@ -357,7 +357,7 @@ void WriteRequest(const CanonicalRequest& canonical, ByteWriter& writer) {
   TablesFields(writer, Tables(canonical.request).bytes());
 }
 
-absl::Status ReadRequest(ByteReader& reader, CanonicalRequest& canonical) {
+absl::Status ReadRequest(ByteReader& reader, CanonicalRequest& canonical, Budget& budget) {
   RequestBytes bytes;
   reader.Text(canonical.fingerprint);
   FrameFields(reader, canonical.request);
@@ -365,7 +365,7 @@ absl::Status ReadRequest(ByteReader& reader, CanonicalRequest& canonical) {
   if (!reader.ok()) return CorruptPlan("they end early or hold a number out of range");
   RETURN_IF_ERROR(CheckNumbers(canonical.request));
   RETURN_IF_ERROR(BuildArrays(bytes, canonical.request));
-  return ValidateNamed(canonical.request);
+  return ValidateNamed(canonical.request, budget);
 }
 
 }  // namespace remesh::planner

@@ -57,8 +57,11 @@ class RunningMax {
 
 ScheduleCost::ScheduleCost(const std::vector<Move>& moves, int32_t rounds, int32_t hops,
                            const Links& links, Budget& budget)
-    : links_(links), rounds_(rounds) {
-  for (Round& round : rounds_) round.loads.resize(hops);
+    : links_(links), budget_(budget), rounds_(rounds) {
+  for (Round& round : rounds_) {
+    if (budget.Spent()) return;
+    round.loads.resize(hops);
+  }
   for (const Move& move : moves) {
     if (budget.Spent()) return;
     HopLoads& loads = rounds_[move.round].loads[move.hop];
@@ -69,9 +72,13 @@ ScheduleCost::ScheduleCost(const std::vector<Move>& moves, int32_t rounds, int32
   for (Round& round : rounds_) {
     if (budget.SpentNow()) return;
     RunningMax filling(links_);
-    for (const HopLoads& hop : round.loads) round.filling.push_back(filling.Add(hop));
+    for (const HopLoads& hop : round.loads) {
+      if (budget.Spent()) return;
+      round.filling.push_back(filling.Add(hop));
+    }
     RunningMax draining(links_);
     for (size_t l = round.loads.size(); --l > 0;) {
+      if (budget.Spent()) return;
       round.draining.push_back(draining.Add(round.loads[l]));
     }
   }
@@ -86,6 +93,7 @@ double ScheduleCost::SteadySeconds() const {
 double ScheduleCost::Seconds(int32_t parts) const {
   double sum = 0;
   for (const Round& round : rounds_) {
+    if (budget_.Spent()) return sum;
     const int32_t hops = static_cast<int32_t>(round.loads.size());
     const int32_t ramp = std::min(parts, hops) - 1;
     for (int32_t c = 0; c < ramp; ++c) {
@@ -95,10 +103,12 @@ double ScheduleCost::Seconds(int32_t parts) const {
       sum += (parts - hops + 1) * WindowSeconds(round.filling.back() / parts);
       continue;
     }
-    for (int32_t first = 0; first + parts <= hops; ++first) {
+    for (int32_t first = 0; first + parts <= hops && !budget_.Spent(); ++first) {
       RunningMax full(links_);
       double seconds = 0;
-      for (int32_t l = first; l < first + parts; ++l) seconds = full.Add(round.loads[l]);
+      for (int32_t l = first; l < first + parts && !budget_.Spent(); ++l) {
+        seconds = full.Add(round.loads[l]);
+      }
       sum += WindowSeconds(seconds / parts);
     }
   }

@@ -42,8 +42,8 @@ double WindowSeconds(double busiest_seconds);
 // hops c - parts + 1 .. c.
 class ScheduleCost {
  public:
-  // REQUIRES: moves in rounds 0 .. rounds - 1 and hops 0 .. hops - 1. `links` must outlive the
-  // object. The object must not be used once the budget is spent.
+  // REQUIRES: moves in rounds 0 .. rounds - 1 and hops 0 .. hops - 1. `links` and `budget` must
+  // outlive the object. No result must be used once the budget is spent.
   ScheduleCost(const std::vector<Move>& moves, int32_t rounds, int32_t hops, const Links& links,
                Budget& budget = Budget::Unlimited());
 
@@ -68,6 +68,7 @@ class ScheduleCost {
     std::vector<double> draining;
   };
   const Links& links_;
+  Budget& budget_;
   std::vector<Round> rounds_;
 };
 

@@ -58,6 +58,26 @@ TEST(CostModelTest, RelaysTakePartsAndHopsLessOne) {
   EXPECT_DOUBLE_EQ(cost.Seconds(6), 7);
 }
 
+// Regression: a forged schedule of an imported plan, of P parts and 2 P hops, was priced in P^2
+// steps, whoever waited.
+TEST(CostModelTest, ThePriceOfManyHopsEndsWithItsBudget) {
+  const Network network = MakeTestNetwork(3);
+  Moves moves;
+  AddChain(6 * kSecond, {{0, 1}, {1, 2}}, moves);
+  const Links links(network);
+  const auto looks_of = [&](int most) {
+    int looks = 0;
+    Budget budget([&] {
+      return ++looks <= most ? absl::OkStatus() : absl::CancelledError("the caller has gone");
+    });
+    ScheduleCost(moves.moves, 1, 2000, links, budget).Seconds(1000);
+    return looks;
+  };
+  const int all = looks_of(1 << 20);
+  EXPECT_GT(all, 10'000);
+  for (const int most : {5, 50, all / 2, all - 1}) EXPECT_EQ(looks_of(most), most + 1);
+}
+
 TEST(CostModelTest, ShortWindowsWaitForTheHandOver) {
   EXPECT_DOUBLE_EQ(WindowSeconds(1), 1);
   EXPECT_DOUBLE_EQ(WindowSeconds(kHandOverSeconds), kHandOverSeconds);

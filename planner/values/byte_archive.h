@@ -10,6 +10,8 @@
 #include <type_traits>
 #include <utility>
 
+#include "planner/values/budget.h"
+
 namespace remesh::planner {
 
 // A writer and a reader with one interface, so that one function template defines the bytes of a
@@ -60,11 +62,15 @@ class ByteWriter {
 };
 
 // Reads what ByteWriter wrote. Safe for any bytes: never reads out of bounds, and takes memory in
-// proportion to the bytes, since lists grow as their items are read. After the first failure every
-// number is 0 and every list empty. Reads enums as numbers: the caller checks that they are valid.
+// proportion to the bytes, since lists grow as their items are read; but an item of one byte may be
+// a value of a hundred, so bytes of strangers need a budget. Fails once that is spent. After the
+// first failure every number is 0 and every list empty. Reads enums as numbers: the caller checks
+// that they are valid.
 class ByteReader {
  public:
-  explicit ByteReader(std::string_view bytes) : left_(bytes) {}
+  // `budget` must outlive this.
+  explicit ByteReader(std::string_view bytes, Budget& budget = Budget::Unlimited())
+      : left_(bytes), budget_(budget) {}
 
   template <typename T>
   void Number(T& value) {
@@ -91,7 +97,7 @@ class ByteReader {
     using T = typename Numbers::value_type;
     uint64_t last = 0;
     numbers.clear();
-    for (size_t i = Count(); ok_ && i > 0; --i) {
+    for (size_t i = Count(); GoesOn() && i > 0; --i) {
       int64_t step = 0;
       Number(step);
       last += static_cast<uint64_t>(step);
@@ -104,7 +110,7 @@ class ByteReader {
   template <typename Items, typename Fields>
   void Each(Items& items, Fields fields) {
     items.clear();
-    for (size_t i = Count(); ok_ && i > 0; --i) fields(items.emplace_back());
+    for (size_t i = Count(); GoesOn() && i > 0; --i) fields(items.emplace_back());
     if (!ok_) items.clear();
   }
 
@@ -119,6 +125,10 @@ class ByteReader {
   void Fail() {
     ok_ = false;
     left_ = {};
+  }
+  bool GoesOn() {
+    if (budget_.Spent()) Fail();
+    return ok_;
   }
   // Reads a length. Fails when it exceeds the bytes left: every item takes at least one.
   size_t Count() {
@@ -148,6 +158,7 @@ class ByteReader {
   }
 
   std::string_view left_;
+  Budget& budget_;
   bool ok_ = true;
 };
 

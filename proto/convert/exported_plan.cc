@@ -127,7 +127,7 @@ absl::StatusOr<ImportedPlan> ReadExport(std::string_view bytes, const v1::PlanSp
       planner::Canonicalize(*request, budget);
   RETURN_IF_ERROR(budget.Check());
   if (!canonicalized.ok()) return Invalid("its question: ", canonicalized.status());
-  absl::StatusOr<planner::AnsweredRequest> answered = planner::DecodePlan(file.plan());
+  absl::StatusOr<planner::AnsweredRequest> answered = planner::DecodePlan(file.plan(), budget);
   RETURN_IF_ERROR(budget.Check());
   if (!answered.ok()) return Invalid("its plan: ", answered.status());
   const std::string& fingerprint = canonicalized->canonical.fingerprint;

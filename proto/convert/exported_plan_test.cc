@@ -241,6 +241,29 @@ TEST(ExportedPlanTest, TheReplayEndsWithItsBudget) {
   for (const int most : {5, 50, all / 2, all - 1}) EXPECT_EQ(looks_of(most), most + 1);
 }
 
+absl::Status StatusOfChanged(const std::function<void(planner::PlanRep&)>& change) {
+  const Made made = Make(Spec());
+  auto rep = std::make_shared<planner::PlanRep>(made.plan.rep());
+  change(*rep);
+  const planner::Schedule& schedule = rep->schedule;
+  rep->figures.summary.windows = (schedule.parts + schedule.hops - 1) * schedule.rounds;
+  return Repriced(made.canonicalized.canonical, Plan(rep)).status();
+}
+
+// Regression: a valid plan that waits in empty windows for minutes was imported, and then answered
+// everybody's question.
+TEST(ExportedPlanTest, APlanThatWaitsForNothingIsRefused) {
+  EXPECT_TRUE(StatusOfChanged([](planner::PlanRep&) {}).ok());
+  const absl::Status idle_hops =
+      StatusOfChanged([](planner::PlanRep& rep) { rep.schedule.hops = 1'000'000; });
+  EXPECT_EQ(GetErrorInfo(idle_hops).reason, "PLAN_TOO_SLOW") << idle_hops;
+  const absl::Status idle_rounds = StatusOfChanged([](planner::PlanRep& rep) {
+    rep.schedule.rounds += 1000;
+    rep.round_begin.resize(rep.round_begin.size() + 1000, rep.round_begin.back());
+  });
+  EXPECT_EQ(GetErrorInfo(idle_rounds).reason, "PLAN_TOO_SLOW") << idle_rounds;
+}
+
 TEST(ExportedPlanTest, FiguresAreNotBelieved) {
   const Made made = Make(Spec());
   auto rep = std::make_shared<planner::PlanRep>(made.plan.rep());

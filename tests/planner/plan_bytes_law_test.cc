@@ -12,6 +12,7 @@
 #include "planner/codec/plan_bytes.h"
 #include "planner/make_plan.h"
 #include "planner/plan/plan_rep.h"
+#include "planner/reprice.h"
 #include "planner/validate.h"
 #include "tests/testing/random_request.h"
 #include "tests/testing/resealed.h"
@@ -19,12 +20,12 @@
 namespace remesh::planner {
 namespace {
 
+using ::testing::HasSubstr;
 using testing::Random;
 using testing::RandomRequest;
 using testing::RandomRequestOptions;
 using testing::Resealed;
 using testing::Uniform;
-using ::testing::HasSubstr;
 
 // The request of `seed` with its plan, or nullopt where there is none.
 std::optional<AnsweredRequest> Answered(uint64_t seed, const RandomRequestOptions& options = {}) {
@@ -90,6 +91,19 @@ TEST(PlanBytesLawTest, DecodeIsTheInverseOfEncode) {
   EXPECT_GT(plans, 400);
 }
 
+TEST(PlanBytesLawTest, NoPlanOfThisPlannerIsTooSlowToImport) {
+  int plans = 0;
+  for (uint64_t seed = 0; seed < 500; ++seed) {
+    const auto answered = Answered(seed);
+    if (!answered) continue;
+    ++plans;
+    const auto repriced = Repriced(answered->request, answered->plan);
+    ASSERT_TRUE(repriced.ok()) << seed << ": " << repriced.status();
+    EXPECT_TRUE(*repriced == answered->plan) << seed;
+  }
+  EXPECT_GT(plans, 400);
+}
+
 TEST(PlanBytesLawTest, ChangedBytesAreCorrupt) {
   Random random(1);
   for (uint64_t seed = 0; seed < 20; ++seed) {
@@ -104,6 +118,20 @@ TEST(PlanBytesLawTest, ChangedBytesAreCorrupt) {
       EXPECT_EQ(DecodePlan(bytes.substr(0, size)).status().code(), absl::StatusCode::kDataLoss);
     }
   }
+}
+
+// Regression: 1.5 KB of a compressed file became 4.1 GB, since an item of one byte is a value of a
+// hundred.
+TEST(PlanBytesLawTest, ManySmallItemsEndWithTheBudget) {
+  const auto answered = Answered(1);
+  ASSERT_TRUE(answered.has_value());
+  auto rep = std::make_shared<PlanRep>(answered->plan.rep());
+  rep->missing.resize(100'000);
+  const std::string bytes = EncodePlan(answered->request, Plan(rep));
+  int looks = 0;
+  Budget budget([&] { return ++looks <= 100 ? absl::OkStatus() : absl::CancelledError("gone"); });
+  EXPECT_EQ(DecodePlan(bytes, budget).status().code(), absl::StatusCode::kCancelled);
+  EXPECT_EQ(looks, 101);
 }
 
 // Even with a checksum that fits, as a hostile file would have it: refused, or safe to expand.
@@ -145,8 +173,8 @@ TEST(PlanBytesLawTest, ForgedFiguresAreRefused) {
   const auto field_of = [&](auto forge) {
     PlanRep rep = answered->plan.rep();
     forge(rep);
-    const auto decoded = DecodePlan(
-        EncodePlan(answered->request, Plan(std::make_shared<PlanRep>(std::move(rep)))));
+    const auto decoded =
+        DecodePlan(EncodePlan(answered->request, Plan(std::make_shared<PlanRep>(std::move(rep)))));
     return decoded.ok() ? "" : std::string(decoded.status().message());
   };
   EXPECT_EQ(field_of([](PlanRep&) {}), "");
