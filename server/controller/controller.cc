@@ -33,6 +33,7 @@ Actions Controller::Start(Moment now) {
 
 Actions Controller::Handle(Event event, Moment now) {
   Outbox out;
+  if (!std::holds_alternative<Tick>(event)) now.steady = pause_.Between(now.steady);
   std::visit(
       Overloaded{
           [&](Call& call) { OnCall(call, now, out); },

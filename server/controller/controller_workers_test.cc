@@ -127,6 +127,18 @@ TEST_F(ControllerWorkersTest, AStreamWithoutARegisterIsClosedAfterThirtySeconds)
   EXPECT_FALSE(closed_.contains(a));
 }
 
+// A tick alone tells that the server stood still; what comes before it must not see the time pass.
+TEST(OwnPauseTest, TimePassesForNobodyBeforeTheTickThatTellsOfAPause) {
+  using std::chrono::milliseconds;
+  OwnPause pause(milliseconds(250));
+  pause.Start(milliseconds(1000));
+  EXPECT_EQ(pause.Between(milliseconds(1200)), milliseconds(1200));
+  EXPECT_EQ(pause.Between(milliseconds(9000)), milliseconds(1500));
+  EXPECT_EQ(pause.OnTick(milliseconds(9000)), milliseconds(7750));
+  EXPECT_EQ(pause.Between(milliseconds(9100)), milliseconds(9100));
+  EXPECT_EQ(OwnPause(Timestamp(0)).Between(milliseconds(9000)), milliseconds(9000));
+}
+
 TEST_F(ControllerWorkersTest, TheServersOwnPauseDoesNotCloseAStreamWithoutARegister) {
   options_.tick_interval = std::chrono::milliseconds(250);
   StartServer();

@@ -142,7 +142,7 @@ void Execution::OnVerified(const std::string& host, Moment now, ExecutionActions
   const int index = hosts_.IndexOf(host);
   if (index < 0 || step_ != Step::kVerifying) return;
   hosts_[index].verified = true;
-  if (!hosts_.verified()) return;
+  if (!hosts_.verified() || FailIfLate(now, out)) return;
   step_ = Step::kDeciding;
   *resource_.mutable_transfer_end_time() = ToProto(now.wall);
   out.emplace_back(Save::kDecision);
@@ -212,6 +212,15 @@ void Execution::Fail(google::rpc::Status error, v1::Execution::Phase end_phase, 
   RecordIfQuiesced(out);
 }
 
+bool Execution::FailIfLate(Moment now, ExecutionActions& out) {
+  if (!can_fail() || now.steady < spec_.deadline) return false;
+  const absl::Status error =
+      MakeError(absl::StatusCode::kDeadlineExceeded, "the execution's deadline passed",
+                {.reason = "EXECUTION_DEADLINE", .metadata = {}});
+  Fail(StatusToProto(error), v1::Execution::FAILED, now, out);
+  return true;
+}
+
 void Execution::RecordIfQuiesced(ExecutionActions& out) {
   if (!hosts_.quiet()) return;
   step_ = Step::kRecording;
@@ -239,12 +248,16 @@ void Execution::OnAttemptFailed(const std::string& host, const google::rpc::Stat
                                 Moment now, ExecutionActions& out) {
   const int index = hosts_.IndexOf(host);
   if (index < 0) return;
-  google::rpc::Status named = NamedBy(host, error);
-  if (step_ == Step::kCommitting && !hosts_[index].committed) {
-    *resource_.mutable_error() = std::move(named);
-    return hosts_.CommitFailed(index, now.steady);  // the decision stands: Commit is repeated
-  }
-  Fail(std::move(named), v1::Execution::FAILED, now, out);
+  OnCommitFailed(host, error, now);
+  Fail(NamedBy(host, error), v1::Execution::FAILED, now, out);
+}
+
+void Execution::OnCommitFailed(const std::string& host, const google::rpc::Status& error,
+                               Moment now) {
+  const int index = hosts_.IndexOf(host);
+  if (index < 0 || step_ != Step::kCommitting || hosts_[index].committed) return;
+  *resource_.mutable_error() = NamedBy(host, error);
+  hosts_.CommitFailed(index, now.steady);  // the decision stands
 }
 
 void Execution::OnHostAway(const std::string& host, const absl::Status& why, Moment now,
@@ -315,12 +328,7 @@ void Execution::OnTick(Moment now, ExecutionActions& out) {
       hosts_.CommitFailed(index, now.steady);  // unless the host answers otherwise
     }
   }
-  if (can_fail() && now.steady >= spec_.deadline) {
-    const absl::Status error =
-        MakeError(absl::StatusCode::kDeadlineExceeded, "the execution's deadline passed",
-                  {.reason = "EXECUTION_DEADLINE", .metadata = {}});
-    Fail(StatusToProto(error), v1::Execution::FAILED, now, out);
-  }
+  FailIfLate(now, out);
   if (step_ != Step::kAborting || now.steady - aborting_since_ < spec_.quiesce_timeout) return;
   for (size_t i = 0; i < hosts_.size(); ++i) {
     const ExecutionHost& host = hosts_[i];

@@ -75,6 +75,8 @@ class Execution {
                   ExecutionActions& out);
   void OnAttemptFailed(const std::string& host, const google::rpc::Status& error, Moment now,
                        ExecutionActions& out);
+  // The host has not committed, though it was told to: it is told again, later and later.
+  void OnCommitFailed(const std::string& host, const google::rpc::Status& error, Moment now);
   // The host's worker is away, or has a new incarnation.
   void OnHostAway(const std::string& host, const absl::Status& why, Moment now,
                   ExecutionActions& out);
@@ -116,6 +118,8 @@ class Execution {
   void TellCommit(int index, ExecutionActions& out) const;
   void TellAbort(int index, ExecutionActions& out) const;
   void Explain(const std::string& host, const google::rpc::Status& found);
+  // Fails when the deadline has passed and the execution can still fail; false: it goes on.
+  bool FailIfLate(Moment now, ExecutionActions& out);
   void Fail(google::rpc::Status error, v1::Execution::Phase end_phase, Moment now,
             ExecutionActions& out);
   void GrantAhead(ExecutionActions& out);

@@ -446,6 +446,18 @@ TEST_F(ExecutionTest, TheDeadlineFailsAndSlowAbortsAreGivenUpOn) {
   EXPECT_EQ(Taken(), "give-up-on:b give-up-on:c");
 }
 
+// Regression: deadlines were looked at in ticks only, so a deadline of 1 ns succeeded.
+TEST_F(ExecutionTest, NothingIsDecidedOnceTheDeadlineHasPassed) {
+  Start();
+  AllPrepared();
+  AllTransferred();
+  Taken();
+  now_.steady = seconds(100);
+  AllVerified();
+  EXPECT_EQ(Taken(), "a:abort b:abort c:abort");
+  EXPECT_EQ(Reason(), "EXECUTION_DEADLINE");
+}
+
 TEST_F(ExecutionTest, RestoredExecutionsCommitOnOrFail) {
   v1::Execution resource = execution_.resource();
   resource.set_phase(v1::Execution::COMMITTING);

@@ -242,12 +242,11 @@ void Executions::OnMessage(const std::string& host, const v1::AttachRequest& mes
   using Event = v1::AttachRequest;
   const v1::AttemptId& attempt = AttemptOf(message);
   if (entries_.Find(attempt.execution()) == nullptr) return;
-  Execution& execution = entries_.at(attempt.execution()).execution;
+  ExecutionEntry& entry = entries_.at(attempt.execution());
+  Execution& execution = entry.execution;
   if (execution.spec().attempt.attempt() != attempt.attempt()) return;
-  if (message.has_committed() &&
-      !HasCommitted(membership_, host, entries_.at(attempt.execution()))) {
-    return out.Note(absl::StrCat("host ", host, " says that it committed ", attempt.execution(),
-                                 " but does not say that it holds its shards"));
+  if (message.has_committed() && !HasCommitted(membership_, host, entry)) {
+    return OnUnfoundedCommitted(host, entry, now, out);
   }
   ExecutionActions actions;
   switch (message.event_case()) {
@@ -275,6 +274,18 @@ void Executions::OnMessage(const std::string& host, const v1::AttachRequest& mes
       return;
   }
   Apply(attempt.execution(), std::move(actions), now, out);
+}
+
+void Executions::OnUnfoundedCommitted(const std::string& host, ExecutionEntry& entry, Moment now,
+                                      Outbox& out) {
+  const std::string& name = entry.execution.resource().name();
+  const absl::Status error = MakeError(
+      absl::StatusCode::kDataLoss,
+      absl::StrCat("it says that it committed ", name, " but not that it holds its shards"),
+      {.reason = "COMMIT_INCOMPLETE", .metadata = {{"host", host}}});
+  out.Note(absl::StrCat("host ", host, ": ", error.message()));
+  entry.execution.OnCommitFailed(host, StatusToProto(error), now);
+  out.Touch(name);
 }
 
 void Executions::OnHostAway(const HostAway& away, Moment now, Outbox& out) {

@@ -60,6 +60,12 @@ TEST_F(ExecutionsTest, ACommittedOfAReceiverThatHoldsNothingDoesNotCount) {
   EXPECT_TRUE(out_.TakeFollowUps().empty());
   EXPECT_EQ((*FindExecution(executions_, name))->execution.resource().phase(),
             v1::Execution::COMMITTING);
+  // Regression: the host was not asked again before it registered anew.
+  const size_t told = Did<SendToWorker>().size();
+  now_.steady += std::chrono::seconds(1);
+  executions_.OnTick(name, now_, out_);
+  ASSERT_GT(Did<SendToWorker>().size(), told);
+  EXPECT_TRUE(Did<SendToWorker>().back().message.has_commit());
   SayCommitted(name);
   EXPECT_TRUE(executions_.OnSaved(LastSave(), now_, out_).has_value());
 }

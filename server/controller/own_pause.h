@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <algorithm>
 #include <utility>
 
 #include "base/clock.h"
@@ -15,6 +16,11 @@ class OwnPause {
   explicit OwnPause(Timestamp interval) : interval_(interval) {}
 
   void Start(Timestamp now) { last_ = now; }
+  // The time for an event between ticks. Time in which the server may have stood still does not
+  // count until a tick tells how long that was: nobody's deadline passes meanwhile.
+  Timestamp Between(Timestamp now) const {
+    return interval_.count() == 0 ? now : std::min(now, last_ + 2 * interval_);
+  }
   // How long the server stood still before this tick; 0: not long enough to matter.
   Timestamp OnTick(Timestamp now) {
     const Timestamp pause = now - std::exchange(last_, now) - interval_;
