@@ -14,6 +14,7 @@
 #include "absl/functional/function_ref.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
+#include "server/planning/catch_faults.h"
 #include "server/planning/stream_threads.h"
 #include "service/error_info.h"
 
@@ -112,10 +113,11 @@ class ChunkStream : public grpc::ServerWriteReactor<T> {
     if (ended) return EndFill(std::nullopt);  // while it waited for a thread
     int made = 0;
     bool stopped = false;
-    const absl::Status end = fill_([&](T piece) {
+    const auto emit = [&](T piece) {
       stopped = !Take(std::move(piece)) || ++made == kPiecesInTurn;
       return !stopped;
-    });
+    };
+    const absl::Status end = CatchFaults([&] { return fill_(emit); });
     EndFill(stopped ? std::nullopt : std::optional(end));
   }
 

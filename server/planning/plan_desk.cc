@@ -2,15 +2,13 @@
 #include "server/planning/plan_desk.h"
 
 #include <algorithm>
-#include <exception>
 #include <optional>
 #include <utility>
 
-#include "absl/strings/str_cat.h"
 #include "proto/convert/plan_proto.h"
+#include "server/planning/catch_faults.h"
 #include "server/planning/create_plan.h"
 #include "server/planning/plan_size.h"
-#include "service/log.h"
 
 namespace remesh::server {
 
@@ -50,12 +48,7 @@ absl::Status PlanDesk::Do(Job& job, absl::Duration quantum) {
   if (HasGone(job.asker)) return Gone();
   Budget budget =
       NewBudget([&job] { return HasGone(job.asker) ? Gone() : absl::OkStatus(); }, quantum);
-  try {
-    return job.work(budget);
-  } catch (const std::exception& fault) {  // a library's: ours do not throw
-    service::LogError("a request cannot be answered", {{"cause", fault.what()}});
-    return absl::InternalError(absl::StrCat("a fault of the server: ", fault.what()));
-  }
+  return CatchFaults([&] { return job.work(budget); });
 }
 
 void PlanDesk::Run(Asker asker, Work work, End end, Place place) {

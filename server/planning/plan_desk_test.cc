@@ -129,6 +129,14 @@ TEST_F(PlanDeskTest, AFaultIsAnswered) {
   EXPECT_TRUE(absl::IsInternal(status)) << status;
 }
 
+// Regression: the same on the threads that plan.
+TEST_F(PlanDeskTest, AFaultWhilePlanningIsAnswered) {
+  OnPlanning([] { throw std::bad_alloc(); });
+  EXPECT_TRUE(absl::IsInternal(Wait(Ask(8)).status()));
+  OnPlanning(nullptr);
+  EXPECT_TRUE(Wait(Ask(8)).ok());
+}
+
 TEST_F(PlanDeskTest, PlanningThatTakesTooLongNamesTheLimit) {
   OnPlanning([this] { milliseconds_ += 60'001; });
   const Answer answer = Wait(Ask(8));

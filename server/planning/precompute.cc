@@ -10,6 +10,7 @@
 #include "base/status_macros.h"
 #include "proto/convert/plan_proto.h"
 #include "proto/convert/plan_spec.h"
+#include "server/planning/catch_faults.h"
 #include "server/planning/create_plan.h"
 #include "service/log.h"
 
@@ -133,7 +134,8 @@ void Precomputer::Compute(const Work& work, const ScenarioReshard& move,
   bool computed = false;
   if (!cache_.Has(fingerprint)) {
     Budget budget = desk_.NewBudget();
-    absl::StatusOr<PlanCache::Question> question = Ask(work.layout, work.options, move, budget);
+    absl::StatusOr<PlanCache::Question> question =
+        CatchFaults([&] { return Ask(work.layout, work.options, move, budget); });
     status = question.status();
     if (question.ok()) {
       question->ahead_of = work.caller;
