@@ -260,7 +260,7 @@ void AcceptLoop::EndNoisy() {
   const auto now = std::chrono::steady_clock::now();
   const auto noisy = table_.TakeNoisy(*options_.messages, now, OwnMemoryBytes(), options_.noise);
   for (const auto& connection : noisy) {
-    const bool again = bars_.NoteNoise(connection.address, now);
+    const bool again = !connection.suspected && bars_.NoteNoise(connection.address, now);
     End(connection, "it sends too much that belongs to no call",
         again ? kBarredForNoise : std::chrono::seconds(0));
   }

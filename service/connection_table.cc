@@ -252,6 +252,7 @@ void ConnectionTable::TakeUnanswered(uint64_t memory, const NoiseLimits& limits,
     if (left <= all / 2) return;
     left -= bytes;
     taken.push_back(TakenNoisy(fd));
+    taken.back().suspected = true;
   }
 }
 

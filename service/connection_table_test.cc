@@ -136,6 +136,7 @@ TEST_F(NoiseTest, WhoSendsWhatNothingAnswersWhileMemoryGrowsIsTaken) {
   const auto taken = take();
   ASSERT_EQ(taken.size(), 1u);
   EXPECT_EQ(taken[0].fd, headers->server.get());
+  EXPECT_TRUE(taken[0].suspected) << "its address was barred for a slow upload the second time";
   EXPECT_TRUE(take().empty());
   memory_ += 10'000'000;  // for other reasons
   for (const auto* pair : {&answered, &calls}) (*pair)->Send(100);
