@@ -252,8 +252,7 @@ absl::Status Starts::CheckMove(const PendingStart& start, const PlannedExecution
                    FindState("state", start.request->state(), states_.registry()));
   RETURN_IF_ERROR(CheckFree(*state, start.request->expected_generation()));
   RETURN_IF_ERROR(CheckReady(*state, move.spared_hosts));
-  const int64_t more_bytes = move.target->total_bytes - state->placed->total_bytes;
-  RETURN_IF_ERROR(states_.CheckQuota(state->name(), 0, more_bytes));
+  RETURN_IF_ERROR(states_.CheckMove(*state, *move.target));
   for (const auto& [host, part] : move.target->hosts) {
     RETURN_IF_ERROR(CheckNotDrained(membership_, host));
   }

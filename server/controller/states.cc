@@ -124,6 +124,12 @@ namespace {
 
 int64_t EntriesOf(const PlacedState& placed) { return placed.arrays.size() + placed.total_shards; }
 
+// As BytesOf().
+int64_t EntriesOf(const StateEntry& state) {
+  const int64_t now = EntriesOf(*state.placed);
+  return state.target == nullptr ? now : std::max(now, EntriesOf(*state.target));
+}
+
 }  // namespace
 
 absl::Status States::CheckCreate(const CreateState& request) const {
@@ -147,12 +153,18 @@ absl::Status States::CheckCreate(const CreateState& request) const {
                      absl::StrCat("there are ", most, " states already"),
                      {.reason = "TOO_MANY_STATES", .metadata = {{"states_max", most}}});
   }
-  return CheckEntries(*request.placed);
+  return CheckEntries(EntriesOf(*request.placed));
 }
 
-absl::Status States::CheckEntries(const PlacedState& more) const {
-  int64_t entries = EntriesOf(more);
-  for (const auto& [name, state] : registry_.states()) entries += EntriesOf(*state.placed);
+absl::Status States::CheckMove(const StateEntry& state, const PlacedState& target) const {
+  RETURN_IF_ERROR(CheckQuota(state.name(), 0, target.total_bytes - state.placed->total_bytes));
+  return CheckEntries(EntriesOf(target) - EntriesOf(*state.placed));
+}
+
+absl::Status States::CheckEntries(int64_t more) const {
+  if (more <= 0) return absl::OkStatus();
+  int64_t entries = more;
+  for (const auto& [name, state] : registry_.states()) entries += EntriesOf(state);
   for (const auto& [name, create] : creates_) entries += EntriesOf(*create.entry.placed);
   if (entries <= options_.state_entries_max) return absl::OkStatus();
   const std::string most = absl::StrCat(options_.state_entries_max);

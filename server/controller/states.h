@@ -50,9 +50,9 @@ class States {
   // The first state that is being created with shards on the host; empty: none.
   std::string CreatingOn(const std::string& host) const;
 
-  // RESOURCE_EXHAUSTED (JOB_QUOTA): the state's job may not have that much more. A state that moves
-  // counts as the larger of its source and its target.
-  absl::Status CheckQuota(const std::string& name, int64_t more_states, int64_t more_bytes) const;
+  // RESOURCE_EXHAUSTED (JOB_QUOTA, TOO_MANY_ARRAYS): its job, or all states together, may not have as
+  // much as after this move. A state that moves counts as the larger of its source and its target.
+  absl::Status CheckMove(const StateEntry& state, const PlacedState& target) const;
 
   // Answers the call, or returns what to write first; then StateCreated follows.
   std::optional<Reliance> Create(CallId call, const CreateState& request, Moment now, Outbox& out);
@@ -85,7 +85,10 @@ class States {
   };
 
   absl::Status CheckCreate(const CreateState& request) const;
-  absl::Status CheckEntries(const PlacedState& more) const;
+  // The state's job may have that much more.
+  absl::Status CheckQuota(const std::string& name, int64_t more_states, int64_t more_bytes) const;
+  // All states together may have that many more arrays and shards.
+  absl::Status CheckEntries(int64_t more) const;
   absl::StatusOr<bool> JoinCreate(CallId call, const v1::CreateStateRequest& request,
                                   const std::string& digest, Outbox& out);
   void TellAbsent(const StateEntry& state, const std::string& host, Outbox& out) const;

@@ -164,11 +164,30 @@ TEST_F(QuotaTest, AJobsBytesAreCountedAndItsMovesToo) {
   EXPECT_EQ(Why("jobs/j/states/2", 41),
             "jobs/j may have bytes_per_job 100, and with this it would have 101");
   EXPECT_EQ(Why("jobs/j/states/2", 40), "");
-  const absl::Status grows = states_.CheckQuota("jobs/j/states/1", 0, 1);
+  const StateEntry& state = *states_.registry().Find("jobs/j/states/1");
+  PlacedState target = *state.placed;
+  target.total_bytes = 61;
+  const absl::Status grows = states_.CheckMove(state, target);
   EXPECT_EQ(GetErrorInfo(grows).reason, "JOB_QUOTA");
   EXPECT_EQ(GetErrorInfo(grows).metadata["job"], "jobs/j");
-  options_.bytes_per_job = 50;                                     // since lowered
-  EXPECT_TRUE(states_.CheckQuota("jobs/j/states/1", 0, -1).ok());  // less is always allowed
+  options_.bytes_per_job = 50;  // since lowered
+  target.total_bytes = 59;
+  EXPECT_TRUE(states_.CheckMove(state, target).ok()) << "less is always allowed";
+}
+
+// Regression: only new states counted.
+TEST_F(QuotaTest, AMoveToMoreShardsCountsTowardsThoseOfAllStates) {
+  options_.state_entries_max = 10;
+  Attach("a");
+  EXPECT_EQ(Why("jobs/j/states/1", 10), "");
+  const StateEntry& state = *states_.registry().Find("jobs/j/states/1");
+  PlacedState target = *state.placed;
+  target.total_shards = 10 - target.arrays.size();
+  EXPECT_TRUE(states_.CheckMove(state, target).ok());
+  target.total_shards += 1;
+  EXPECT_EQ(GetErrorInfo(states_.CheckMove(state, target)).reason, "TOO_MANY_ARRAYS");
+  options_.state_entries_max = 1;  // since lowered
+  EXPECT_TRUE(states_.CheckMove(state, *state.placed).ok());
 }
 
 }  // namespace
