@@ -101,6 +101,18 @@ bool HasCommitted(const Membership& membership, const std::string& host,
   return !receives || HoldsTarget(membership, host, entry.execution.resource());
 }
 
+// A host says that it committed, without holding what it receives: it is told to commit again.
+void DoubtCommitted(const std::string& host, ExecutionEntry& entry, Moment now, Outbox& out) {
+  const std::string& name = entry.execution.resource().name();
+  const absl::Status error = MakeError(
+      absl::StatusCode::kDataLoss,
+      absl::StrCat("it says that it committed ", name, " but not that it holds its shards"),
+      {.reason = "COMMIT_INCOMPLETE", .metadata = {{"host", host}}});
+  out.Note(absl::StrCat("host ", host, ": ", error.message()));
+  entry.execution.OnCommitFailed(host, StatusToProto(error), now);
+  out.Touch(name);
+}
+
 }  // namespace
 
 Executions::Executions(const ControllerOptions& options, const RandomBits& random,
@@ -246,7 +258,7 @@ void Executions::OnMessage(const std::string& host, const v1::AttachRequest& mes
   Execution& execution = entry.execution;
   if (execution.spec().attempt.attempt() != attempt.attempt()) return;
   if (message.has_committed() && !HasCommitted(membership_, host, entry)) {
-    return OnUnfoundedCommitted(host, entry, now, out);
+    return DoubtCommitted(host, entry, now, out);
   }
   ExecutionActions actions;
   switch (message.event_case()) {
@@ -274,18 +286,6 @@ void Executions::OnMessage(const std::string& host, const v1::AttachRequest& mes
       return;
   }
   Apply(attempt.execution(), std::move(actions), now, out);
-}
-
-void Executions::OnUnfoundedCommitted(const std::string& host, ExecutionEntry& entry, Moment now,
-                                      Outbox& out) {
-  const std::string& name = entry.execution.resource().name();
-  const absl::Status error = MakeError(
-      absl::StatusCode::kDataLoss,
-      absl::StrCat("it says that it committed ", name, " but not that it holds its shards"),
-      {.reason = "COMMIT_INCOMPLETE", .metadata = {{"host", host}}});
-  out.Note(absl::StrCat("host ", host, ": ", error.message()));
-  entry.execution.OnCommitFailed(host, StatusToProto(error), now);
-  out.Touch(name);
 }
 
 void Executions::OnHostAway(const HostAway& away, Moment now, Outbox& out) {

@@ -72,9 +72,6 @@ class Executions {
  private:
   std::vector<HostAway> Apply(const std::string& name, ExecutionActions actions, Moment now,
                               Outbox& out);
-  // A host says that it committed, without holding what it receives.
-  void OnUnfoundedCommitted(const std::string& host, ExecutionEntry& entry, Moment now,
-                            Outbox& out);
   void Persist(const std::string& name, Save what, std::vector<Record> with, Moment now,
                Outbox& out) const;
   ExecutionEnd End(const std::string& name, Save what, Moment now, Outbox& out);
