@@ -63,9 +63,9 @@ class ByteWriter {
 
 // Reads what ByteWriter wrote. Safe for any bytes: never reads out of bounds, and takes memory in
 // proportion to the bytes, since lists grow as their items are read; but an item of one byte may be
-// a value of a hundred, so bytes of unknown origin need a budget. Fails once that is spent. After the
-// first failure every number is 0 and every list empty. Reads enums as numbers: the caller checks
-// that they are valid.
+// a value of a hundred, so bytes of unknown origin need a budget. Fails once that is spent. After
+// the first failure every number is 0 and every list empty. Reads enums as numbers: the caller
+// checks that they are valid.
 class ByteReader {
  public:
   // `budget` must outlive this.
