@@ -25,6 +25,7 @@
 #include "service/caller_limits.h"
 #include "service/hand_over.h"
 #include "service/heap.h"
+#include "service/held_requests.h"
 #include "service/library_log.h"
 #include "service/log.h"
 #include "service/metrics_endpoint.h"
@@ -79,7 +80,8 @@ int ThreadsNeeded(const ServerOptions& options) {
   constexpr int kOwn = 27;
   const int grpc = 16 + 4 * static_cast<int>(std::thread::hardware_concurrency());
   return kOwn + grpc + MetricsEndpoint::kThreads + service::Pollers::kThreads +
-         service::HandOver::kThreads + static_cast<int>(options.planner_threads + 2 * options.stream_threads);
+         service::HandOver::kThreads +
+         static_cast<int>(options.planner_threads + 2 * options.stream_threads);
 }
 
 // Either may be null; both must outlive the wait for signals.
@@ -92,18 +94,27 @@ void ReloadAtHangUp(CertificateKeeper* keeper, service::ConfigReload* settings,
   });
 }
 
+// A caller may hold a message of the largest size, of the kinds that are sent.
+service::HeldRequests::Limits RequestLimits(int message_bytes_max) {
+  const uint64_t of_caller = uint64_t{8} * static_cast<uint64_t>(message_bytes_max);
+  return {.all = 4 * of_caller, .of_caller = of_caller};
+}
+
 Server::Options WithInterceptors(Server::Options options,
                                  const std::shared_ptr<prometheus::Registry>& registry) {
   options.unfinished_calls = std::make_shared<service::UnfinishedCalls>();
   options.message_bytes = std::make_shared<service::MessageBytes>();
+  auto requests = std::make_shared<service::HeldRequests>(RequestLimits(options.message_bytes_max));
   options.extend = [registry, audit = options.audit, calls = options.unfinished_calls,
-                    bytes = options.message_bytes](grpc::ServerBuilder& builder) {
+                    bytes = options.message_bytes, requests](grpc::ServerBuilder& builder) {
     auto creators = service::RpcMetricsInterceptors(
         registry, {"remesh.v1.StateService", "remesh.v1.PlanService", "remesh.v1.ReshardService",
                    "remesh.v1.WorkerService", "remesh.v1.AdminService"});
     creators.push_back(service::UnfinishedCalls::Count(calls, builder));
     creators.push_back(service::MessageBytes::Count(bytes));
     creators.push_back(service::AuditLog::NewInterceptors(audit));
+    // Last: the others see the status that it gives.
+    creators.push_back(service::HeldRequests::Limit(requests, CallerOf, bytes));
     builder.experimental().SetInterceptorCreators(std::move(creators));
   };
   return options;

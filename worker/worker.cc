@@ -22,6 +22,7 @@
 #include "base/status_macros.h"
 #include "google/protobuf/util/time_util.h"
 #include "service/error_info.h"
+#include "service/held_requests.h"
 #include "service/log.h"
 #include "service/rpc_metrics.h"
 #include "service/unreachable.h"
@@ -43,6 +44,9 @@ namespace {
 constexpr size_t kNonceBytes = 16;
 // A refused worker goes on dialling, so its log repeats the remedy only once in this time.
 constexpr std::chrono::minutes kRemedyPause(1);
+// Of the requests of local calls; a caller is a connection.
+constexpr service::HeldRequests::Limits kRequestLimits{.all = uint64_t{512} << 20,
+                                                       .of_caller = uint64_t{256} << 20};
 constexpr absl::Duration kPatience = absl::Seconds(1);  // for the agent's answer
 constexpr absl::Duration kDrainLook = absl::Milliseconds(10);
 constexpr absl::Duration kAbortPatience = absl::Seconds(5);  // for the planner's Abort
@@ -359,6 +363,9 @@ absl::Status Worker::Serve() {
   auto bytes = std::make_shared<service::MessageBytes>();
   creators.push_back(service::UnfinishedCalls::Count(calls, builder));
   creators.push_back(service::MessageBytes::Count(bytes));
+  creators.push_back(service::HeldRequests::Limit(
+      std::make_shared<service::HeldRequests>(kRequestLimits),
+      [](const grpc::ServerContextBase& context) { return context.peer(); }, bytes));
   builder.experimental().SetInterceptorCreators(std::move(creators));
   ASSIGN_OR_RETURN(server_, UnixServer::Start(builder, options_.socket_path, gate_,
                                               {.unfinished_calls = std::move(calls),

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <grpcpp/server_context.h>
+#include <grpcpp/support/server_interceptor.h>
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/container/flat_hash_map.h"
+#include "absl/status/status.h"
+#include "absl/synchronization/mutex.h"
+#include "service/message_bytes.h"
+
+namespace remesh::service {
+
+// Limits the memory of the requests whose calls have not ended, of all callers and of each. A call
+// that waits for its turn holds its request, so many large calls would fill the memory. Messages of
+// streams do not count: their receivers take one at a time. Thread-safe.
+class HeldRequests {
+ public:
+  struct Limits {  // bytes
+    uint64_t all = 0;
+    uint64_t of_caller = 0;
+  };
+  explicit HeldRequests(Limits limits) : limits_(limits) {}
+
+  // Notes that a call of the caller holds so much, until Give(). RESOURCE_EXHAUSTED
+  // (REQUEST_MEMORY), and nothing is noted, when that is too much now.
+  absl::Status Take(const std::string& caller, uint64_t bytes);
+  void Give(const std::string& caller, uint64_t bytes);
+  uint64_t bytes() const;
+  const Limits& limits() const { return limits_; }
+
+  // The caller whose call this is.
+  using CallerOf = std::function<std::string(const grpc::ServerContextBase&)>;
+  // Applies the limits to the calls of a server whose requests are parsed by ParseRequest(). A call
+  // whose request is refused, or cannot be parsed, ends with that status instead of gRPC's
+  // UNIMPLEMENTED, and its bytes still count in `messages` (may be null). Returns one of the
+  // server's interceptors, which keeps both alive.
+  static std::unique_ptr<grpc::experimental::ServerInterceptorFactoryInterface> Limit(
+      std::shared_ptr<HeldRequests> held, CallerOf caller_of,
+      std::shared_ptr<MessageBytes> messages);
+
+ private:
+  absl::Status TooMuch(uint64_t bytes) const;
+
+  const Limits limits_;
+  mutable absl::Mutex mutex_;
+  uint64_t all_ ABSL_GUARDED_BY(mutex_) = 0;
+  absl::flat_hash_map<std::string, uint64_t> of_caller_ ABSL_GUARDED_BY(mutex_);  // none is 0
+};
+
+}  // namespace remesh::service
