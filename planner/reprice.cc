@@ -127,6 +127,10 @@ absl::StatusOr<Plan> Repriced(const CanonicalRequest& request, const Plan& plan,
   ASSIGN_OR_RETURN(const Atoms atoms, MakeAtoms(ordered, network, budget));
   if (!HasAtoms(rep, atoms)) return Invalid("its arrays are cut otherwise");
   RETURN_IF_ERROR(CheckMissing(ordered, atoms.missing));
+  for (const Move& move : UnpackedMoves(rep)) {
+    if (budget.Spent()) return budget.Check();
+    if (move.lo == move.hi) return Invalid("it has moves of nothing");
+  }
   if (!Carry(rep.moves, network)) {
     return Invalid("it uses devices that the request does not name, or lost ones");
   }
@@ -140,14 +144,14 @@ absl::StatusOr<Plan> Repriced(const CanonicalRequest& request, const Plan& plan,
   RETURN_IF_ERROR(CheckPeaks(ordered, timeline.peak_bytes));
   const Figures figures = MakeFigures(atoms, routings, segments, timeline, network, budget);
   RETURN_IF_ERROR(budget.Check());
-  RETURN_IF_ERROR(
-      CheckSpeed(rep, ordered, atoms, segments, timeline, figures.summary, network, budget));
   const Plan repriced(
       Pack(rep.target_order, network.host_of, atoms, segments, timeline, figures, budget));
   RETURN_IF_ERROR(budget.Check());
   const absl::Status valid = ValidatePlan(repriced, request, budget);
   RETURN_IF_ERROR(budget.Check());
   if (!valid.ok()) return Invalid(valid);
+  RETURN_IF_ERROR(
+      CheckSpeed(rep, ordered, atoms, segments, timeline, figures.summary, network, budget));
   return repriced;
 }
 

@@ -2,13 +2,39 @@
 #include "planner/schedule/messages.h"
 
 #include <algorithm>
+#include <bit>
 #include <tuple>
+#include <utility>
 
 #include "absl/types/span.h"
 #include "planner/schedule/segment_parts.h"
 
 namespace remesh::planner {
 namespace {
+
+// A set of small numbers, one bit for each.
+class Numbers {
+ public:
+  void Add(int64_t number) {
+    const auto word = static_cast<size_t>(number / 64);
+    if (word >= words_.size()) words_.resize(word + 1);
+    words_[word] |= uint64_t{1} << (number % 64);
+    begin_ = std::min(begin_, word);
+    end_ = std::max(end_, word + 1);
+  }
+  // Empties the set and returns how many numbers were in it.
+  int64_t TakeCount() {
+    int64_t count = 0;
+    for (; begin_ < end_; ++begin_) count += std::popcount(std::exchange(words_[begin_], 0));
+    begin_ = SIZE_MAX;
+    end_ = 0;
+    return count;
+  }
+
+ private:
+  std::vector<uint64_t> words_;
+  size_t begin_ = SIZE_MAX, end_ = 0;  // the words outside are 0
+};
 
 // Counts the cycles in which the moves of one pair and round send something. A move of hop l whose
 // segment has a part in every turn, and that has a share in every part, works in the cycles l .. l
@@ -17,21 +43,19 @@ namespace {
 class CycleCounter {
  public:
   CycleCounter(const std::vector<Move>& moves, const std::vector<Segment>& segments,
-               const Schedule& schedule, const Atoms& atoms)
-      : moves_(moves), segments_(segments), schedule_(schedule), atoms_(atoms) {}
+               const Schedule& schedule, const Atoms& atoms, Budget& budget)
+      : moves_(moves), segments_(segments), schedule_(schedule), atoms_(atoms), budget_(budget) {}
 
-  // REQUIRES: moves by rising hop.
+  // REQUIRES: moves by rising hop. The result must not be used once the budget is spent.
   int64_t Count(absl::Span<const int32_t> moves) {
     if (moves.size() == 1 && IsBusy(moves_[moves[0]])) {
       return PartsOf(moves_[moves[0]]).count();
     }
     const int64_t parts = schedule_.parts;
     busy_hops_.clear();
-    some_.clear();
     for (const int32_t m : moves) AddBusy(moves_[m]);
     for (const int32_t m : moves) AddSome(moves_[m]);
-    std::sort(some_.begin(), some_.end());
-    int64_t count = std::unique(some_.begin(), some_.end()) - some_.begin();
+    int64_t count = some_.TakeCount();
     for (size_t i = 0; i < busy_hops_.size(); ++i) {
       count += i == 0 ? parts : std::min(parts, busy_hops_[i] - busy_hops_[i - 1]);
     }
@@ -52,6 +76,7 @@ class CycleCounter {
 
   // Notes the move if it works in every turn.
   void AddBusy(const Move& move) {
+    if (budget_.Spent()) return;
     if (!busy_hops_.empty() && busy_hops_.back() == move.hop) return;
     if (PartsOf(move).count() == schedule_.parts && IsBusy(move)) {
       busy_hops_.push_back(move.hop);
@@ -64,10 +89,10 @@ class CycleCounter {
     const bool covered = after != busy_hops_.begin() && *(after - 1) == move.hop;
     if (covered) return;
     const SegmentParts parts = PartsOf(move);
-    for (int64_t p = 0; p < parts.count(); ++p) {
+    for (int64_t p = 0; p < parts.count() && !budget_.Spent(); ++p) {
       if (parts.RangeOf({move.lo, move.hi}, p).size() == 0) continue;
       const int64_t cycle = move.hop + parts.TurnOf(p);
-      if (!Busy(cycle)) some_.push_back(cycle);
+      if (!Busy(cycle)) some_.Add(cycle);
     }
   }
 
@@ -81,7 +106,8 @@ class CycleCounter {
   const Schedule& schedule_;
   const Atoms& atoms_;
   std::vector<int64_t> busy_hops_;  // rising
-  std::vector<int64_t> some_;       // cycles
+  Numbers some_;                    // cycles
+  Budget& budget_;
 };
 
 }  // namespace
@@ -89,7 +115,7 @@ class CycleCounter {
 int64_t CountMessages(const PairList& list, const std::vector<Move>& moves,
                       const std::vector<Segment>& segments, const Schedule& schedule,
                       const Atoms& atoms, Budget& budget) {
-  CycleCounter cycles(moves, segments, schedule, atoms);
+  CycleCounter cycles(moves, segments, schedule, atoms, budget);
   int64_t messages = 0;
   const auto is_before = [&](int32_t a, int32_t b) {
     return std::tie(moves[a].round, moves[a].hop) < std::tie(moves[b].round, moves[b].hop);

@@ -49,7 +49,7 @@ class Placer {
         rounds_(rounds),
         bits_max_(bits_max),
         network_(shares.links().network()),
-        packer_(shares.links(), bits_max, kMessagesPerWindowMax),
+        packer_(shares.links(), bits_max, kMessagesPerWindowMax, budget),
         budget_(budget) {
     part_bits_.reserve(list.pairs.size());
     for (const PairWork& pair : list.pairs) {
@@ -182,6 +182,7 @@ class Placer {
       return;
     }
     for (const int32_t m : MovesOf(pair)) {  // each move finds a round of its own
+      if (!Bearable()) return;
       Move& move = moves_[m];
       const auto load = LoadOf(pair, PartBitsOf(move), move.hi - move.lo);
       move.round = packer_.Place(pair.from, pair.to, load, rounds_);
@@ -205,10 +206,14 @@ class Placer {
       if (PartBitsOf(parcel) > bits_max_) return PlacePair(parcel.id);
     }
     std::vector<int32_t> rounds;
-    for (const Parcel& parcel : parcels) rounds.push_back(RoundFor(parcel, rounds));
+    for (const Parcel& parcel : parcels) {
+      if (!Bearable()) return;
+      rounds.push_back(RoundFor(parcel, rounds));
+    }
     size_t part = 0;
     int64_t left = parcels[0].bits;  // bits left of the part
     for (int32_t m : MovesOf(list_.pairs[parcels[0].id])) {
+      if (budget_.Spent()) return;
       for (; part + 1 < parcels.size(); left += parcels[++part].bits) {
         const int64_t bits = CutAt(moves_[m], left);
         if (bits == SizeOf(m)) break;

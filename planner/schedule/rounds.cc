@@ -100,8 +100,12 @@ int64_t RoundsForHeavy(const std::vector<PairWork>& pairs, const Network& networ
   return std::max<int64_t>(1, (most + messages_max - 1) / messages_max);
 }
 
-RoundPacker::RoundPacker(const Links& links, int64_t bits_max, int64_t messages_max)
-    : links_(links), network_(links.network()), bits_max_(bits_max), messages_max_(messages_max) {}
+RoundPacker::RoundPacker(const Links& links, int64_t bits_max, int64_t messages_max, Budget& budget)
+    : links_(links),
+      network_(links.network()),
+      bits_max_(bits_max),
+      messages_max_(messages_max),
+      budget_(budget) {}
 
 bool RoundPacker::Fits(const Round& round, int32_t from, int32_t to, int64_t bits) const {
   for (int32_t device : {from, to}) {
@@ -113,7 +117,7 @@ bool RoundPacker::Fits(const Round& round, int32_t from, int32_t to, int64_t bit
 }
 
 void RoundPacker::AddRounds(int64_t count) {
-  while (static_cast<int64_t>(rounds_.size()) < count) {
+  while (static_cast<int64_t>(rounds_.size()) < count && !budget_.Spent()) {
     rounds_.push_back({std::vector<int64_t>(network_.device_count(), 0),
                        std::vector<int64_t>(links_.count(), 0),
                        std::vector<int32_t>(network_.host_count(), 0)});
@@ -126,7 +130,7 @@ int32_t RoundPacker::LeastLoaded(int32_t from, int32_t to, const Load& load, int
   const int32_t in = links_.Receiver(from, to);
   int32_t best = -1;
   int64_t least = 0;
-  for (int64_t k = 0; k < preferred; ++k) {
+  for (int64_t k = 0; k < preferred && !budget_.Spent(); ++k) {
     const int32_t r = static_cast<int32_t>((int64_t{from} + to + k) % preferred);
     if (!Fits(rounds_[r], from, to, load.bits)) continue;
     const int64_t busy = std::max(rounds_[r].busy[out] + load.out, rounds_[r].busy[in] + load.in);
@@ -153,9 +157,11 @@ void RoundPacker::Put(int32_t r, int32_t from, int32_t to, const Load& load) {
 int32_t RoundPacker::Place(int32_t from, int32_t to, const Load& load, int64_t preferred,
                            absl::Span<const int32_t> taken) {
   AddRounds(preferred);
+  if (budget_.Spent()) return 0;
   int32_t best = LeastLoaded(from, to, load, preferred, taken);
   for (int32_t r = static_cast<int32_t>(preferred); best < 0; ++r) {
     AddRounds(r + 1);
+    if (budget_.Spent()) return 0;
     if (!Fits(rounds_[r], from, to, load.bits)) continue;
     if (std::find(taken.begin(), taken.end(), r) == taken.end()) best = r;
   }
@@ -166,6 +172,7 @@ int32_t RoundPacker::Place(int32_t from, int32_t to, const Load& load, int64_t p
 int32_t RoundPacker::PlaceIn(int32_t round, int32_t from, int32_t to, const Load& load,
                              int64_t preferred, absl::Span<const int32_t> taken) {
   AddRounds(preferred);
+  if (budget_.Spent()) return 0;
   const bool free = std::find(taken.begin(), taken.end(), round) == taken.end();
   if (!free || !Fits(rounds_[round], from, to, load.bits))
     return Place(from, to, load, preferred, taken);

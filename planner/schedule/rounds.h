@@ -45,8 +45,9 @@ int64_t EvenRounds(const std::vector<PairWork>& pairs, const Network& network, i
 class RoundPacker {
  public:
   // No device gets more than `bits_max` bits in a round (unless by a single move), no host more
-  // than `messages_max` pairs.
-  RoundPacker(const Links& links, int64_t bits_max, int64_t messages_max);
+  // than `messages_max` pairs. Places nothing more once the budget is spent.
+  RoundPacker(const Links& links, int64_t bits_max, int64_t messages_max,
+              Budget& budget = Budget::Unlimited());
 
   // What a message adds to a round: bits on its devices in every part, and its shares of the
   // sender's and of the receiver's link.
@@ -85,6 +86,7 @@ class RoundPacker {
   const Network& network_;
   const int64_t bits_max_;
   const int64_t messages_max_;
+  Budget& budget_;
   std::vector<Round> rounds_;
 };
 

@@ -45,6 +45,18 @@ TEST(RoundsTest, EqualMessagesLoadAllRoundsAlike) {
   for (const auto& of_device : sends) EXPECT_EQ(of_device, (std::vector<int>{1, 1, 1, 1}));
 }
 
+// Regression: rounds were made without a look, so a plan took gigabytes and minutes for nobody.
+TEST(RoundsTest, NoRoundIsMadeOnceTheBudgetIsSpent) {
+  const Network network = MakeTestNetwork(2);
+  const Links links(network);
+  int looks = 0;
+  Budget budget([&] { return ++looks <= 3 ? absl::OkStatus() : absl::CancelledError("gone"); });
+  RoundPacker packer(links, 100, 8, budget);
+  for (int i = 0; i < 10'000; ++i) packer.Place(0, 1, {70, 70, 70}, 1);
+  EXPECT_EQ(looks, 4);
+  EXPECT_LT(packer.rounds(), 300);
+}
+
 TEST(RoundsTest, WhatDoesNotFitGetsARoundOfItsOwn) {
   const Network network = MakeTestNetwork(2);
   const Links links(network);

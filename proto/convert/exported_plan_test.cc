@@ -264,6 +264,19 @@ TEST(ExportedPlanTest, APlanThatWaitsForNothingIsRefused) {
   EXPECT_EQ(GetErrorInfo(idle_rounds).reason, "PLAN_TOO_SLOW") << idle_rounds;
 }
 
+// Regression: moves of nothing cost their file three bytes each, and whoever answered with the plan
+// gigabytes and minutes.
+TEST(ExportedPlanTest, APlanThatMovesNothingIsRefused) {
+  const absl::Status status = StatusOfChanged([](planner::PlanRep& rep) {
+    rep.moves.push_back(rep.moves.back());
+    rep.moves.back().whole = false;
+    rep.stripes.push_back({static_cast<int32_t>(rep.moves.size()) - 1, 0, 0});
+    rep.round_begin.back() += 1;
+  });
+  EXPECT_EQ(GetErrorInfo(status).reason, "PLAN_INVALID") << status;
+  EXPECT_NE(status.message().find("moves of nothing"), std::string::npos) << status;
+}
+
 TEST(ExportedPlanTest, FiguresAreNotBelieved) {
   const Made made = Make(Spec());
   auto rep = std::make_shared<planner::PlanRep>(made.plan.rep());

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "proto/requests/request_memory.h"
 
+#include <google/protobuf/descriptor.pb.h>
 #include <google/protobuf/io/coded_stream.h>
 #include <google/protobuf/message.h>
 #include <google/protobuf/wire_format_lite.h>
@@ -20,6 +21,7 @@ using Wire = google::protobuf::internal::WireFormatLite;
 // What the heap adds to a block, and a list to an item.
 constexpr uint64_t kPerBlock = 16, kPerItem = 2 * sizeof(void*);
 constexpr uint64_t kPerText = sizeof(std::string) + kPerBlock + kPerItem;
+constexpr uint64_t kPerMapEntry = 128;
 constexpr uint64_t kPerUnknown = 32;  // a field that the message does not know
 constexpr int kDepthMax = 100;        // as in the parser
 
@@ -79,6 +81,7 @@ class Estimate {
   }
 
   uint64_t SizeOf(const Descriptor& message) {
+    if (message.options().map_entry()) return kPerMapEntry;  // it has no prototype of its own
     auto [found, added] = sizes_.try_emplace(&message);
     if (added) {
       found->second = google::protobuf::MessageFactory::generated_factory()

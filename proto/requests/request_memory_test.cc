@@ -52,6 +52,12 @@ TEST(RequestMemoryTest, OrdinaryRequestsAreGuessedWell) {
     for (int d = 0; d < 8; ++d) host.add_device_ids(8 * i + d);
   }
   ExpectFits<v1::CreatePlanRequest>(request.SerializeAsString(), 2);
+  for (int i = 0; i < 1000; ++i) {
+    v1::Sharding& sharding = (*request.mutable_spec()->mutable_shardings())[absl::StrCat("s", i)];
+    sharding.set_hlo_text("{replicated}");
+    sharding.mutable_devices()->add_ids(i);
+  }
+  ExpectFits<v1::CreatePlanRequest>(request.SerializeAsString(), 3);
 }
 
 // What a request of a few bytes an item takes: empty messages, empty texts, packed numbers, fields

@@ -9,6 +9,7 @@
 #include "base/status_macros.h"
 #include "proto/convert/plan_proto.h"
 #include "proto/convert/plan_spec.h"
+#include "service/catch_faults.h"
 #include "service/log.h"
 
 namespace remesh::server {
@@ -135,7 +136,9 @@ void PlanCache::CountWait() {
 
 absl::StatusOr<PlanCache::Answer> PlanCache::LookBelow(const Question& question, Reach reach,
                                                        const Facts& facts, Compute compute) {
-  absl::StatusOr<Found> found = FindBelow(question, reach, facts, compute);
+  // A fault must not leave the question behind as one that is being computed.
+  absl::StatusOr<Found> found =
+      service::CatchFaults([&] { return FindBelow(question, reach, facts, compute); });
   absl::MutexLock lock(&mutex_);
   computing_.erase(FingerprintOf(question));
   RETURN_IF_ERROR(found.status());

@@ -14,8 +14,8 @@
 #include "absl/functional/function_ref.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
-#include "server/planning/catch_faults.h"
 #include "server/planning/stream_threads.h"
+#include "service/catch_faults.h"
 #include "service/error_info.h"
 
 namespace remesh::server {
@@ -117,7 +117,7 @@ class ChunkStream : public grpc::ServerWriteReactor<T> {
       stopped = !Take(std::move(piece)) || ++made == kPiecesInTurn;
       return !stopped;
     };
-    const absl::Status end = CatchFaults([&] { return fill_(emit); });
+    const absl::Status end = service::CatchFaults([&] { return fill_(emit); });
     EndFill(stopped ? std::nullopt : std::optional(end));
   }
 

@@ -14,9 +14,9 @@
 #include "server/call_limits.h"
 #include "server/caller.h"
 #include "server/core.h"
-#include "server/planning/catch_faults.h"
 #include "service/audit_log.h"
 #include "service/authorization.h"
+#include "service/catch_faults.h"
 #include "service/error_info.h"
 
 namespace remesh::server {
@@ -142,7 +142,7 @@ void AnswerOn(ThreadPool& pool, const grpc::CallbackServerContext* context, Resp
   const bool taken =
       pool.Post(turn, [context, response, done, answer = std::move(answer)]() mutable {
         if (HasGone(*context)) return done->Finish(absl::CancelledError("the caller has gone"));
-        absl::StatusOr<Response> result = CatchFaults([&] { return answer(); });
+        absl::StatusOr<Response> result = service::CatchFaults([&] { return answer(); });
         if (result.ok()) *response = *std::move(result);
         done->Finish(result.status());
       });

@@ -11,7 +11,7 @@
 #include "planner/make_plan.h"
 #include "proto/convert/plan_proto.h"
 #include "proto/convert/plan_spec.h"
-#include "server/planning/catch_faults.h"
+#include "service/catch_faults.h"
 
 namespace remesh::server {
 
@@ -70,7 +70,7 @@ std::optional<v1::CreatePlanResponse> AnswerAgain(PlanCache& cache,
 absl::StatusOr<CachedPlan> ComputePlan(const planner::CanonicalRequest& request, Budget& budget) {
   const Timestamp start = SteadyClock().Now();
   ASSIGN_OR_RETURN(planner::Plan plan,
-                   CatchFaults([&] { return planner::MakePlan(request, budget); }));
+                   service::CatchFaults([&] { return planner::MakePlan(request, budget); }));
   return CachedPlan{
       .request = request, .plan = std::move(plan), .compute_seconds = SecondsSince(start)};
 }

@@ -6,9 +6,9 @@
 #include <utility>
 
 #include "proto/convert/plan_proto.h"
-#include "server/planning/catch_faults.h"
 #include "server/planning/create_plan.h"
 #include "server/planning/plan_size.h"
+#include "service/catch_faults.h"
 
 namespace remesh::server {
 
@@ -48,7 +48,7 @@ absl::Status PlanDesk::Do(Job& job, absl::Duration quantum) {
   if (HasGone(job.asker)) return Gone();
   Budget budget =
       NewBudget([&job] { return HasGone(job.asker) ? Gone() : absl::OkStatus(); }, quantum);
-  return CatchFaults([&] { return job.work(budget); });
+  return service::CatchFaults([&] { return job.work(budget); });
 }
 
 void PlanDesk::Run(Asker asker, Work work, End end, Place place) {

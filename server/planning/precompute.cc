@@ -10,8 +10,8 @@
 #include "base/status_macros.h"
 #include "proto/convert/plan_proto.h"
 #include "proto/convert/plan_spec.h"
-#include "server/planning/catch_faults.h"
 #include "server/planning/create_plan.h"
+#include "service/catch_faults.h"
 #include "service/log.h"
 
 namespace remesh::server {
@@ -135,7 +135,7 @@ void Precomputer::Compute(const Work& work, const ScenarioReshard& move,
   if (!cache_.Has(fingerprint)) {
     Budget budget = desk_.NewBudget();
     absl::StatusOr<PlanCache::Question> question =
-        CatchFaults([&] { return Ask(work.layout, work.options, move, budget); });
+        service::CatchFaults([&] { return Ask(work.layout, work.options, move, budget); });
     status = question.status();
     if (question.ok()) {
       question->ahead_of = work.caller;

@@ -8,7 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "service/log.h"
 
-namespace remesh::server {
+namespace remesh::service {
 
 // Returns work(), an absl::Status or absl::StatusOr, so that no request ends the process: INTERNAL
 // when a library throws, as for want of memory. Our own code does not throw.
@@ -17,9 +17,9 @@ std::invoke_result_t<Work> CatchFaults(Work work) {
   try {
     return work();
   } catch (const std::exception& fault) {
-    service::LogError("a request cannot be answered", {{"cause", fault.what()}});
+    LogError("a request cannot be answered", {{"cause", fault.what()}});
     return absl::InternalError(absl::StrCat("a fault of the server: ", fault.what()));
   }
 }
 
-}  // namespace remesh::server
+}  // namespace remesh::service
