@@ -109,20 +109,17 @@ TEST_F(ControllerStatesTest, AGenerationNewerThanTheJournalStaysAndTheStateIsLos
 // Regression: the state stayed LOST until the server was restarted.
 TEST_F(ControllerStatesTest, AStateIsReadyAgainWhenTheNewerGenerationIsGone) {
   Attach("a");
-  Attach("b");
   const v1::State made = Create({"a"});
-  Seal(1, Manifest(made.uid(), 1));
-  CreateState other{.request = {}, .placed = Place(SpecOn({"b"}))};  // b is relied on
-  other.request.mutable_state()->set_name("jobs/j/states/other");
-  Ask(std::move(other));
-  Attach("b", {Manifest(made.uid(), 3), Manifest(made.uid(), 2)});
+  const v1::StateManifest first = Manifest(made.uid(), 1), second = Manifest(made.uid(), 2);
+  Seal(1, first);
+  Attach("a", {first, second, Manifest(made.uid(), 3)});
   EXPECT_EQ(Get().phase(), v1::State::LOST);
-  Attach("b", {Manifest(made.uid(), 2)});
+  Attach("a", {first, second});
   EXPECT_EQ(Get().phase(), v1::State::LOST);
-  EXPECT_EQ(OwedBy("b").size(), 1u);
-  Attach("b");  // its machine was started anew
+  EXPECT_EQ(OwedBy("a").size(), 1u);
+  Attach("a", {first});
   EXPECT_EQ(Get().phase(), v1::State::READY);
-  EXPECT_TRUE(OwedBy("b").empty());
+  EXPECT_TRUE(OwedBy("a").empty());
   EXPECT_EQ(controller_->gauges().owed_generations, 0);
 }
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/controller/held.h"
 
+#include <algorithm>
+
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
 
@@ -11,6 +13,11 @@ using Kind = Verdict::Kind;
 
 Verdict MakeOwed(std::string reason, bool newer = false) {
   return {.kind = Kind::kOwed, .reason = std::move(reason), .newer = newer};
+}
+
+bool TakesPart(const std::string& host, const v1::Execution& execution) {
+  return std::any_of(execution.hosts().begin(), execution.hosts().end(),
+                     [&](const v1::HostProgress& one) { return one.host() == host; });
 }
 
 // Judges a generation by the end of the execution that wrote it; kOwed without a reason: the end
@@ -63,7 +70,11 @@ Verdict JudgeByGeneration(const std::string& host, const StateEntry& state,
 
 }  // namespace
 
-Verdict Judge(const std::string& host, const v1::StateManifest& manifest, const HeldView& view) {
+namespace {
+
+// As Judge(), but `newer` is as the manifest says.
+Verdict JudgeAsSaid(const std::string& host, const v1::StateManifest& manifest,
+                    const HeldView& view, const v1::Execution* writer) {
   if (view.tombstones.contains({manifest.state(), manifest.state_uid()})) {
     return {.kind = Kind::kForget};
   }
@@ -71,8 +82,6 @@ Verdict Judge(const std::string& host, const v1::StateManifest& manifest, const 
   if (state == nullptr || state->uid() != manifest.state_uid()) {
     return MakeOwed("no state of this name and uid is known here");
   }
-  const v1::Execution* writer =
-      manifest.execution().empty() ? nullptr : view.execution(manifest.execution());
   const bool given_up = manifest.generation() > state->generation() &&
                         manifest.generation() <= state->declared.abandoned_generation();
   if (given_up && !IsPending(manifest)) return {.kind = Kind::kAbortCommit};
@@ -82,6 +91,19 @@ Verdict Judge(const std::string& host, const v1::StateManifest& manifest, const 
     if (verdict.kind != Kind::kOwed || !verdict.reason.empty()) return verdict;
   }
   return JudgeByGeneration(host, *state, manifest, view);
+}
+
+}  // namespace
+
+Verdict Judge(const std::string& host, const v1::StateManifest& manifest, const HeldView& view) {
+  const v1::Execution* writer =
+      manifest.execution().empty() ? nullptr : view.execution(manifest.execution());
+  Verdict verdict = JudgeAsSaid(host, manifest, view, writer);
+  if (!verdict.newer || view.replaced_later) return verdict;
+  const StateEntry& state = *view.states.Find(manifest.state());
+  verdict.newer =
+      state.placed->hosts.contains(host) || (writer != nullptr && TakesPart(host, *writer));
+  return verdict;
 }
 
 v1::AttachResponse ToCommand(Verdict::Kind kind, const v1::StateManifest& manifest) {

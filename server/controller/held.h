@@ -19,6 +19,8 @@ struct HeldView {
   const Tombstones& tombstones;
   // Null: the execution is not known, or no longer known.
   absl::FunctionRef<const v1::Execution*(const std::string& name)> execution;
+  // Whether the journal took the place of a later one: see Leadership::replaced_later().
+  bool replaced_later = false;
 };
 
 // What is to become of a generation that a worker holds.
@@ -34,7 +36,10 @@ struct Verdict {
   };
   Kind kind = Kind::kKeep;
   std::string reason = "";  // of kOwed, for people
-  bool newer = false;       // newer than the journal knows: it was committed, or may be
+  // Newer than the journal knows: it was committed, or may be. Only of a host that the journal knows
+  // to have part in the state, unless the journal took the place of a later one: else any worker
+  // could say so of any state.
+  bool newer = false;
 };
 
 // Judges a generation. Frees nothing for lack of knowledge: only what the journal itself proves to

@@ -63,13 +63,15 @@ class HeldTest : public testing::Test {
                   .tombstones = tombstones_,
                   .execution = [this](const std::string& name) -> const v1::Execution* {
                     return executions_.contains(name) ? &executions_[name] : nullptr;
-                  }});
+                  },
+                  .replaced_later = replaced_later_});
   }
 
   StateRegistry states_;
   WorkerRegistry workers_;
   Tombstones tombstones_{10};
   std::map<std::string, v1::Execution> executions_;
+  bool replaced_later_ = false;
 };
 
 constexpr auto kBuilding = v1::SHARD_PHASE_BUILDING, kReady = v1::SHARD_PHASE_READY,
@@ -99,6 +101,11 @@ TEST_F(HeldTest, OnlyWhatTheJournalProvesToBeFreeGoes) {
       {"of one that may have committed", Manifest(6, kVerified, "unknown"), Kind::kOwed, true},
       {"newer", Manifest(6, kReady, "unknown"), Kind::kOwed, true},
       {"newer, unsealed", Manifest(6, kBuilding), Kind::kOwed, true},
+      // Regression: any worker could make any state LOST.
+      {"newer, of a host without part in the state", Manifest(6, kReady, "unknown"), Kind::kOwed,
+       false, "c"},
+      {"newer, of a host that says it took part", Manifest(6, kReady, "failed"), Kind::kOwed, false,
+       "c"},
       {"given up", Manifest(5, kReady, "unknown"), Kind::kAbortCommit},
       {"given up, unsealed", Manifest(4, kBuilding, "failed"), Kind::kAbortCommit},
       {"older, the current one not everywhere", Manifest(2, kReady), Kind::kOwed},
@@ -109,6 +116,17 @@ TEST_F(HeldTest, OnlyWhatTheJournalProvesToBeFreeGoes) {
     EXPECT_EQ(verdict.newer, test.newer) << test.what;
     EXPECT_EQ(verdict.reason.empty(), verdict.kind != Kind::kOwed) << test.what;
   }
+}
+
+TEST_F(HeldTest, ANewerGenerationOfAnyHostCountsWhereALaterJournalMayHaveMadeIt) {
+  const v1::StateManifest newer = Manifest(6, kReady, "unknown");
+  EXPECT_FALSE(Of(newer, "c").newer);
+  replaced_later_ = true;
+  EXPECT_TRUE(Of(newer, "c").newer);
+  replaced_later_ = false;
+  executions_["failed"].set_target_generation(6);
+  executions_["failed"].add_hosts()->set_host("c");
+  EXPECT_TRUE(Of(Manifest(6, kReady, "failed"), "c").newer);
 }
 
 TEST_F(HeldTest, AnOlderGenerationGoesWhenTheCurrentOneIsHeldEverywhere) {

@@ -47,6 +47,7 @@ void OnRegister(const StreamMessage& message, Machines& machines, Moment now, Ou
   if (status.ok() && WantsDeviceIds(registration)) {
     status = CheckMayChangeDevices(registration, machines.view());
   }
+  if (status.ok()) status = leadership.CheckPosition(registration.position());
   if (status.ok()) status = leadership.RaiseEpoch(registration, records);
   if (!status.ok()) return Refuse(stream, status, out);
   if (!enrolment->warning.empty()) out.Warn(enrolment->warning);

@@ -103,6 +103,16 @@ TEST_F(LeadershipTest, AHigherEpochIsUsedWhenItIsAdopted) {
             absl::StatusCode::kInvalidArgument);
 }
 
+// Regression: one worker that claimed a transaction of the future stopped all decisions, even under
+// --accept-older-journal.
+TEST_F(LeadershipTest, NobodyWasToldWhatThisLeadershipHasNotWritten) {
+  v1::JournalPosition told = Told("ours", 1'000'000).position();
+  EXPECT_EQ(leadership_.CheckPosition(told).code(), absl::StatusCode::kInvalidArgument);
+  told.set_sequence(0);
+  EXPECT_TRUE(leadership_.CheckPosition(told).ok());
+  EXPECT_TRUE(leadership_.CheckPosition(Told("another", 1'000'000).position()).ok());
+}
+
 TEST_F(LeadershipTest, OneWhoWasToldOfALaterJournalStopsAllDecisions) {
   EXPECT_TRUE(leadership_.Hear(Told("before", 4), records_, out_));
   EXPECT_TRUE(leadership_.CheckMayChange().ok());

@@ -14,6 +14,8 @@ namespace {
 
 constexpr uint64_t kEpochJumpMax = uint64_t{1} << 32;
 constexpr uint64_t kEpochMax = uint64_t{1} << 63;
+// A journal is replaced by an older one a few times in its life.
+constexpr size_t kLostMax = 1000;
 
 }  // namespace
 
@@ -28,6 +30,23 @@ Leadership::Leadership(JournalPast past, uint64_t epoch, std::set<std::string> l
 void Leadership::Begin(Outbox& out) const { out.Persist({EpochRecord(epoch_)}, LeadershipBegun()); }
 
 void Leadership::Adopt(uint64_t epoch) { epoch_ = std::max(epoch_, epoch); }
+
+absl::Status Leadership::CheckPosition(const v1::JournalPosition& position) const {
+  const uint64_t durable = journal_.durable();
+  if (position.leadership() == past_.leadership && position.sequence() > durable) {
+    return InvalidField(
+        "position.sequence", absl::StrCat(position.sequence()),
+        absl::StrCat("must be at most ", durable,
+                     ", the last transaction of this leadership (unless this server's process was "
+                     "restored from a snapshot: then restart it)"));
+  }
+  const bool adds = past_.accepts_older && HasGoneBack(past_, durable, lost_, position);
+  if (!adds || lost_.size() < kLostMax) return absl::OkStatus();
+  return MakeError(absl::StatusCode::kResourceExhausted,
+                   absl::StrCat("position.leadership: value \"", position.leadership(),
+                                "\" would be one more than the ", kLostMax, " that were given up"),
+                   {.reason = "TOO_MANY_LEADERSHIPS", .metadata = {{"field", "leadership"}}});
+}
 
 absl::Status Leadership::RaiseEpoch(const v1::Register& registration,
                                     std::vector<Record>& records) {

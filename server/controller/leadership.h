@@ -16,7 +16,6 @@ namespace remesh::server {
 
 // Decides whether this life of the server may make decisions, and keeps the epoch of its commands.
 // Not thread-safe.
-// Not thread-safe.
 class Leadership {
  public:
   // `epoch`: the highest epoch of any leadership. `lost`: leaderships that were given up on
@@ -32,6 +31,9 @@ class Leadership {
   uint64_t highest_epoch() const { return highest_epoch_; }  // on its way to the disk
   // Uses `epoch` from now on. Call it once `epoch` is on disk.
   void Adopt(uint64_t epoch);
+  // What a worker claims to have been told must be possible: INVALID_ARGUMENT for a transaction that
+  // this leadership has not written yet, RESOURCE_EXHAUSTED when too many leaderships were given up.
+  absl::Status CheckPosition(const v1::JournalPosition& position) const;
   // Commands need an epoch above every epoch of another leadership that the worker has obeyed. Only
   // a journal that went back, or is new, meets a higher one. INVALID_ARGUMENT: highest_epoch is too
   // far ahead.
@@ -46,6 +48,8 @@ class Leadership {
   // sent any more.
   bool behind() const { return !behind_.empty(); }
   bool accepts_older() const { return past_.accepts_older; }
+  // Whether this journal took the place of a later one, on purpose, now or ever.
+  bool replaced_later() const { return past_.accepts_older || !lost_.empty(); }
   // FAILED_PRECONDITION (JOURNAL_BEHIND).
   absl::Status CheckMayChange() const;
 

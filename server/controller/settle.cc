@@ -48,7 +48,8 @@ void Settle(const std::vector<HeldGeneration>& held, Machines& machines, Outbox&
   const HeldView view{.states = machines.states.registry(),
                       .workers = machines.membership.workers(),
                       .tombstones = machines.states.tombstones(),
-                      .execution = find};
+                      .execution = find,
+                      .replaced_later = machines.leadership.replaced_later()};
   for (const Judgement& judgement : Reconcile(held, view)) CarryOut(judgement, machines, out);
 }
 

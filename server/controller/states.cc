@@ -292,6 +292,7 @@ void States::EndExecution(const ExecutionEnd& end, Outbox& out) {
   if (end.target != nullptr) {
     state.declared.set_generation(end.generation);
     state.placed = end.target;
+    for (const std::string& host : wanted_.HostsOf(end.state)) TellAbsent(state, host, out);
   }
   out.Touch(end.state);
 }
@@ -343,7 +344,7 @@ void States::OnWanted(const std::string& host, const std::string& name, Outbox& 
   // The trainer then waits until its deadline.
   if (!ParseStateName("state", name).ok()) return;
   wanted_.Add(host, name);
-  // A host with shards was told when the state was created, or when the host attached.
+  // A host with shards was told when the state was created or moved, or when the host attached.
   if (const StateEntry* state = registry_.Find(name)) TellAbsent(*state, host, out);
 }
 

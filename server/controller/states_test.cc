@@ -66,6 +66,22 @@ TEST_F(StatesTest, OnlyAnExecutionThatSucceededMovesTheState) {
   EXPECT_TRUE(Find()->execution.empty());
 }
 
+// Regression: a trainer on a host without shards waited for the next generation until its deadline.
+TEST_F(StatesTest, AHostWithoutShardsWhoseTrainerAskedIsToldOfEveryGeneration) {
+  Attach("a");
+  Attach("b");
+  Create({"a"});
+  states_.OnWanted("b", kState, out_);
+  Clear();
+  states_.BeginExecution(kState, "jobs/j/executions/e", nullptr);
+  states_.EndExecution({.state = kState, .generation = 2, .target = PlaceOn({"a"})}, out_);
+  ASSERT_EQ(Did<SendToWorker>().size(), 1u);
+  const v1::Assignment& told = Did<SendToWorker>()[0].message.assign_state().assignment();
+  EXPECT_EQ(told.generation(), 2);
+  EXPECT_TRUE(told.committed());
+  EXPECT_EQ(told.shards_size(), 0);
+}
+
 TEST_F(StatesTest, ANewerGenerationMakesTheStateLostUntilItIsGone) {
   Attach("a");
   const StateKey key{.name = kState, .uid = Create({"a"})};
