@@ -52,11 +52,9 @@ absl::StatusOr<std::unique_ptr<Journal>> OpenJournal(const ServerOptions& option
                                {"journal_uid", (*journal)->past().journal_uid}});
   }
   if (!absl::IsDataLoss(journal.status())) return journal;
-  const char* way_out =
-      options.recover_from_workers
-          ? "; --recover-from-workers is not built yet: restore the file from a copy"
-          : "; restore the file from a copy, for without it commit decisions are lost";
-  return MakeError(absl::StatusCode::kDataLoss, std::string(journal.status().message()) + way_out,
+  return MakeError(absl::StatusCode::kDataLoss,
+                   std::string(journal.status().message()) +
+                       "; restore the file from a copy, for without it commit decisions are lost",
                    GetErrorInfo(journal.status()));
 }
 

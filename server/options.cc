@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "base/status_macros.h"
 #include "proto/convert/text.h"
+#include "server/controller/uid.h"
 #include "server/join_tokens.h"
 #include "server/roles.h"
 #include "service/config_check.h"
@@ -186,6 +187,16 @@ absl::Status CheckTimesAndSizes(const ServerOptions& o) {
   return absl::OkStatus();
 }
 
+absl::Status CheckJournal(const ServerOptions& o) {
+  for (const auto& [field, uid] : {std::pair{"cluster_uid", o.cluster_uid},
+                                   std::pair{"accept_older_journal", o.accept_older_journal}}) {
+    if (uid.empty() || IsUid(uid)) continue;
+    return InvalidField(field, uid, "must be a UUID such as 123e4567-e89b-42d3-a456-426614174000");
+  }
+  if (!o.recover_from_workers) return absl::OkStatus();
+  return InvalidField("recover_from_workers", "true", "is not implemented: must be false");
+}
+
 absl::Status CheckTls(const ServerOptions& o) {
   RETURN_IF_ERROR(service::CheckAllOrNone(o.tls, TlsFields()));
   if (o.data_encryption != "none" && o.data_encryption != kAes) {
@@ -201,9 +212,12 @@ absl::Status CheckTls(const ServerOptions& o) {
 
 // The first problem of each kind.
 std::vector<absl::Status> ValueProblems(const ServerOptions& o) {
-  std::vector<absl::Status> problems = {
-      service::ParseLogLevel(o.log_level).status(), service::ParseLogFormat(o.log_format).status(),
-      CheckTimesAndSizes(o), CheckTls(o), AtField("topology", RulesOf(o).status())};
+  std::vector<absl::Status> problems = {service::ParseLogLevel(o.log_level).status(),
+                                        service::ParseLogFormat(o.log_format).status(),
+                                        CheckTimesAndSizes(o),
+                                        CheckJournal(o),
+                                        CheckTls(o),
+                                        AtField("topology", RulesOf(o).status())};
   std::erase_if(problems, [](const absl::Status& status) { return status.ok(); });
   return problems;
 }

@@ -31,11 +31,19 @@ TEST(ServerOptionsTest, DefaultsAreValid) {
 
 TEST(ServerOptionsTest, BadValuesInTheFileAreNamed) {
   const std::pair<const char*, const char*> cases[] = {
-      {"listen_address", "127.0.0.1:99999"}, {"listen_address", "7070"},
-      {"metrics_address", "127.0.0.1:-1"},   {"quiesce_timeout", "0"},
-      {"heartbeat_interval", "0"},           {"lost_after", "1s"},
-      {"execution_deadline", "0"},           {"keepalive_time", "0"},
-      {"keepalive_timeout", "1us"},          {"message_bytes_max", "1"},
+      {"listen_address", "127.0.0.1:99999"},
+      {"listen_address", "7070"},
+      {"metrics_address", "127.0.0.1:-1"},
+      {"quiesce_timeout", "0"},
+      {"heartbeat_interval", "0"},
+      {"lost_after", "1s"},
+      {"execution_deadline", "0"},
+      {"keepalive_time", "0"},
+      {"keepalive_timeout", "1us"},
+      {"message_bytes_max", "1"},
+      {"cluster_uid", "abc"},
+      {"accept_older_journal", "k/j.db"},
+      {"recover_from_workers", "true"},
   };
   for (const auto& [key, value] : cases) {
     const absl::Status status = Load(absl::StrCat(key, ": \"", value, "\"")).status;

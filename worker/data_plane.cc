@@ -18,6 +18,7 @@
 #include "worker/nccl/fake/fake_stream_thread.h"
 #include "worker/nccl/nccl_environment.h"
 #include "worker/nccl/nccl_transport.h"
+#include "worker/transport/socket_address.h"
 #include "worker/transport/tcp_transport.h"
 #include "worker/transport/ucx_transport.h"
 
@@ -50,6 +51,10 @@ absl::StatusOr<BindAddress> BindAddressOf(const WorkerOptions& options) {
 
 absl::StatusOr<std::unique_ptr<Transport>> OpenHostTransport(const WorkerOptions& options) {
   ASSIGN_OR_RETURN(const BindAddress bind, BindAddressOf(options));
+  if (!MakeSocketAddress(bind.ip, bind.port).ok()) {
+    return InvalidField("data_bind_address", options.data_bind_address,
+                        "must be a numeric IPv4 or IPv6 address, or that and a port");
+  }
   if (options.transport != "ucx")
     return NewTcpTransport({.bind_address = bind.ip, .port = bind.port});
   return NewUcxTransport({.bind_address = bind.ip,

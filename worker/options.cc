@@ -113,6 +113,20 @@ absl::Status CheckSocketPath(const std::string& path) {
   return InvalidField("socket_path", path, absl::StrCat("must be of 1 to ", kMost, " bytes"));
 }
 
+// As the server checks it.
+constexpr size_t kHostMax = 253;
+
+absl::Status CheckHost(const std::string& host) {
+  const bool right = !host.empty() && host.size() <= kHostMax && absl::ascii_isalnum(host[0]) &&
+                     std::all_of(host.begin(), host.end(), [](char c) {
+                       return absl::ascii_isalnum(c) || c == '.' || c == '_' || c == '-';
+                     });
+  if (right) return absl::OkStatus();
+  return InvalidField(
+      "host", host,
+      absl::StrCat("must be 1 to ", kHostMax, " of [A-Za-z0-9._-], a letter or digit first"));
+}
+
 absl::Status CheckDataPlane(const WorkerOptions& options) {
   RETURN_IF_ERROR(CheckOneOf("transport", options.transport, {"tcp", "ucx", "nccl"}));
   RETURN_IF_ERROR(CheckOneOf("device", options.device, {"host", "cuda", "sim"}));
@@ -135,6 +149,7 @@ std::vector<absl::Status> CompleteHere(WorkerOptions& options) {
   std::vector<absl::Status> problems = {service::ParseLogLevel(options.log_level).status(),
                                         service::ParseLogFormat(options.log_format).status(),
                                         service::CheckAllOrNone(options.tls, {}),
+                                        CheckHost(options.host),
                                         CompleteDevices(options),
                                         CompleteCapacities(options),
                                         CheckSocketPath(options.socket_path),

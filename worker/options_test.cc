@@ -34,6 +34,16 @@ TEST(WorkerOptionsTest, LeftToTheMachine) {
   EXPECT_EQ(options.data_bind_address, "127.0.0.1");  // towards a planner on 127.0.0.1
 }
 
+// Regression: the worker began with a name that the server refuses, and asked for ever.
+TEST(WorkerOptionsTest, TheHostsNameIsOneThatTheServerTakes) {
+  for (const char* host : {"a b", "-a", "a/b", "\x7f"}) {
+    WorkerOptions options;
+    options.host = host;
+    options.devices = 1;
+    EXPECT_EQ(FieldOf(Complete(options)), "host") << host;
+  }
+}
+
 TEST(WorkerOptionsTest, DeviceIdsAreLeftToTheServerAllOrNone) {
   WorkerOptions options;
   options.devices = 3;

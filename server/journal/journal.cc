@@ -41,12 +41,7 @@ std::string NewUid() { return MakeUid(KernelRandom(), KernelRandom()); }
 // A cluster uid in lower case; empty stays empty.
 absl::StatusOr<std::string> ParseClusterUid(const std::string& text) {
   const std::string uid = absl::AsciiStrToLower(text);
-  bool right = uid.size() == 36;
-  for (size_t i = 0; right && i < uid.size(); ++i) {
-    const bool dash = i == 8 || i == 13 || i == 18 || i == 23;
-    right = dash ? uid[i] == '-' : absl::ascii_isxdigit(uid[i]);
-  }
-  if (right || uid.empty()) return uid;
+  if (uid.empty() || IsUid(uid)) return uid;
   return InvalidField("cluster_uid", text,
                       "must be a UUID such as 123e4567-e89b-42d3-a456-426614174000");
 }
