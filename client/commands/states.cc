@@ -41,23 +41,35 @@ std::string LostHosts(const v1::State& state) {
   return absl::StrJoin(hosts, ",");
 }
 
+// The first hosts that have not sealed their shards.
+std::string UnsealedHosts(const v1::State& state) {
+  constexpr int kNamed = 3;
+  const auto& hosts = state.unsealed_hosts();
+  if (hosts.size() <= kNamed) return absl::StrJoin(hosts, ",");
+  return absl::StrCat(absl::StrJoin(hosts.begin(), hosts.begin() + kNamed, ","), " and ",
+                      hosts.size() - kNamed, " more");
+}
+
 std::string LineOf(const v1::State& state) {
   const std::string away = LostHosts(state);
+  const std::string unsealed = UnsealedHosts(state);
   return absl::StrCat(state.name(), "  generation ", state.generation(), "  ", Phase(state),
                       "  sealed ", state.sealed_shards(), "/", state.total_shards(),
-                      away.empty() ? "" : "  lost hosts ", away);
+                      away.empty() ? "" : "  lost hosts ", away,
+                      unsealed.empty() ? "" : "  not sealed on ", unsealed);
 }
 
 Table Rows(const google::protobuf::RepeatedPtrField<v1::State>& states) {
   Table table({"NAME", "GENERATION", "PHASE", "ARRAYS", "BYTES", "SEALED", "STEP", "EXECUTION",
-               "LOST HOSTS"},
+               "LOST HOSTS", "NOT SEALED ON"},
               {"CREATED", "UID", "LABELS"});
   for (const v1::State& state : states) {
     table.AddRow({state.name(), absl::StrCat(state.generation()), Phase(state),
                   absl::StrCat(state.spec().arrays_size()), FormatBytes(state.total_bytes()),
                   absl::StrCat(state.sealed_shards(), "/", state.total_shards()),
                   absl::StrCat(state.step()), OrDash(state.execution()), OrDash(LostHosts(state)),
-                  FormatTime(state.create_time()), OrDash(state.uid()), OrDash(LabelsOf(state))});
+                  OrDash(UnsealedHosts(state)), FormatTime(state.create_time()),
+                  OrDash(state.uid()), OrDash(LabelsOf(state))});
   }
   return table;
 }

@@ -160,6 +160,14 @@ absl::Status Starts::CheckReady(const StateEntry& state,
   const std::string lost = absl::StrJoin(seen.lost_hosts(), ", ");
   const std::string newer = absl::StrJoin(seen.newer_hosts(), ", ");
   std::string why;
+  const auto& unsealed = seen.unsealed_hosts();
+  if (lost.empty() && newer.empty() && !unsealed.empty()) {
+    constexpr int kNamed = 10;
+    const int named = std::min(kNamed, unsealed.size());
+    why = absl::StrCat("; not sealed on ",
+                       absl::StrJoin(unsealed.begin(), unsealed.begin() + named, ", "),
+                       named < unsealed.size() ? ", ..." : "");
+  }
   if (!lost.empty()) absl::StrAppend(&why, "; away, or back without its shards: ", lost);
   if (!newer.empty()) {
     absl::StrAppend(&why, "; a newer generation than the journal knows is on ", newer,

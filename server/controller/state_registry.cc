@@ -101,9 +101,15 @@ v1::State ToProto(const StateEntry& state, const WorkerRegistry& workers) {
   message.set_total_bytes(state.placed->total_bytes);
   int64_t sealed = 0;
   for (const auto& [host, part] : state.placed->hosts) {
-    if (LostOn(state, workers, host)) message.add_lost_hosts(host);
-    if (const v1::StateManifest* manifest = LiveManifest(state, workers, host)) {
-      sealed += std::clamp<int64_t>(manifest->sealed_shards(), 0, part.assignment.shards_size());
+    const v1::StateManifest* manifest = LiveManifest(state, workers, host);
+    const int64_t shards = part.assignment.shards_size();
+    const int64_t of_host =
+        manifest == nullptr ? 0 : std::clamp<int64_t>(manifest->sealed_shards(), 0, shards);
+    sealed += of_host;
+    if (LostOn(state, workers, host)) {
+      message.add_lost_hosts(host);
+    } else if (of_host < shards) {
+      message.add_unsealed_hosts(host);
     }
   }
   message.set_sealed_shards(sealed);

@@ -82,6 +82,22 @@ TEST_F(StatesTest, AHostWithoutShardsWhoseTrainerAskedIsToldOfEveryGeneration) {
   EXPECT_EQ(told.shards_size(), 0);
 }
 
+// Regression: nothing said on which host a state waited for its shards.
+TEST_F(StatesTest, HostsThatHaveNotSealedAreNamed) {
+  Attach("a");
+  Attach("b");
+  const std::string uid = Create({"a", "b"});
+  const auto unsealed = [&] {
+    const v1::State state = ToProto(*Find(), membership_.workers());
+    return std::vector<std::string>(state.unsealed_hosts().begin(), state.unsealed_hosts().end());
+  };
+  EXPECT_EQ(unsealed(), (std::vector<std::string>{"a", "b"}));
+  v1::StateManifest manifest = Manifest(kState, uid, 1);
+  manifest.set_sealed_shards(100);
+  membership_.Hold("a", manifest);
+  EXPECT_EQ(unsealed(), (std::vector<std::string>{"b"}));
+}
+
 TEST_F(StatesTest, ANewerGenerationMakesTheStateLostUntilItIsGone) {
   Attach("a");
   const StateKey key{.name = kState, .uid = Create({"a"})};
