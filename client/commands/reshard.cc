@@ -31,6 +31,28 @@ struct ReshardOptions {
   Strategy strategy = v1::PlanOptions::STRATEGY_UNSPECIFIED;
 };
 
+// The generation from which the execution with this request id started; 0 if there is none. A
+// request id belongs to the state that `state` is, not to a later one of the same name.
+absl::StatusOr<int64_t> GenerationOfRequestId(const ReshardOptions& options,
+                                              const v1::State& state) {
+  const auto stub = v1::ReshardService::NewStub(ConnectServer(options.server));
+  v1::ListExecutionsRequest request;
+  request.set_parent(state.name().substr(0, state.name().find("/states/")));
+  request.set_page_size(1000);
+  ASSIGN_OR_RETURN(const v1::ListExecutionsResponse all,
+                   CallAllPages(options.server, *stub, &v1::ReshardService::Stub::ListExecutions,
+                                request));
+  for (const v1::Execution& execution : all.executions()) {
+    if (execution.request_id() == options.request_id && execution.state() == state.name() &&
+        execution.state_uid() == state.uid())
+      return execution.source_generation();
+  }
+  return 0;
+}
+
+// Without --generation the latest, but for a repeated command the one from which it started before:
+// the request must be the same, or the server refuses its id. The state is read first: if the
+// execution starts between the two calls, this generation is the one from which it starts.
 absl::StatusOr<int64_t> Generation(const ReshardOptions& options) {
   if (options.generation > 0) return options.generation;
   const auto stub = v1::StateService::NewStub(ConnectServer(options.server));
@@ -38,7 +60,9 @@ absl::StatusOr<int64_t> Generation(const ReshardOptions& options) {
   request.set_name(options.state);
   ASSIGN_OR_RETURN(const v1::State state,
                    Call(options.server, *stub, &v1::StateService::Stub::GetState, request));
-  return state.generation();
+  if (options.request_id.empty()) return state.generation();
+  ASSIGN_OR_RETURN(const int64_t before, GenerationOfRequestId(options, state));
+  return before > 0 ? before : state.generation();
 }
 
 absl::StatusOr<v1::StartExecutionRequest> ToRequest(const ReshardOptions& options) {
@@ -144,7 +168,8 @@ void AddReshard(CLI::App& app, Command& command) {
   how->require_option(1);
   reshard
       ->add_option("--generation", options->generation,
-                   "Generation to start from; the latest without it")
+                   "Generation to start from; without it the latest, or that of the move which "
+                   "--request-id started")
       ->transform(WholeNumber());
   reshard
       ->add_option("--deadline", options->deadline_seconds,
