@@ -14,7 +14,7 @@
 namespace remesh::client {
 
 // The action that the command line asked for; runs after parsing. A status that is not OK ends
-// remeshctl with exit code 1.
+// remeshctl with exit code 1, or 3 if its reason is kOutcomeUnknown.
 using Command = std::function<absl::Status()>;
 
 // --server ADDRESS ($REMESH_SERVER), --timeout SECONDS.

@@ -8,9 +8,9 @@
 #include "base/error.h"
 #include "base/status_macros.h"
 #include "client/commands/commands.h"
+#include "client/execution_wait.h"
 #include "client/execution_watch.h"
 #include "client/input.h"
-#include "client/progress.h"
 #include "google/protobuf/util/time_util.h"
 #include "remesh/v1/reshard.grpc.pb.h"
 #include "remesh/v1/state.grpc.pb.h"
@@ -39,9 +39,9 @@ absl::StatusOr<int64_t> GenerationOfRequestId(const ReshardOptions& options,
   v1::ListExecutionsRequest request;
   request.set_parent(state.name().substr(0, state.name().find("/states/")));
   request.set_page_size(1000);
-  ASSIGN_OR_RETURN(const v1::ListExecutionsResponse all,
-                   CallAllPages(options.server, *stub, &v1::ReshardService::Stub::ListExecutions,
-                                request));
+  ASSIGN_OR_RETURN(
+      const v1::ListExecutionsResponse all,
+      CallAllPages(options.server, *stub, &v1::ReshardService::Stub::ListExecutions, request));
   for (const v1::Execution& execution : all.executions()) {
     if (execution.request_id() == options.request_id && execution.state() == state.name() &&
         execution.state_uid() == state.uid())
@@ -105,9 +105,9 @@ absl::Status Reshard(const ReshardOptions& options) {
   RETURN_IF_ERROR(Refusal(options, started.status()));
   v1::Execution execution = *std::move(started);
   if (!options.no_wait && !options.validate_only) {
-    ProgressBar bar;
-    ASSIGN_OR_RETURN(execution, WatchToEnd(options.server, execution.name(),
-                                           [&](const v1::Execution& e) { bar.Show(e); }));
+    // Whatever ends the wait, the user knows what to look for.
+    const WaitOptions wait = {.exists = true, .prints_name = IsTable(options.format)};
+    ASSIGN_OR_RETURN(execution, WaitForEnd(options.server, execution.name(), wait));
   }
   // A validated execution has no name, but its plan has.
   if (options.format == OutputFormat::kName && options.validate_only) {
@@ -155,7 +155,8 @@ void AddReshard(CLI::App& app, Command& command) {
   CLI::App* reshard =
       app.add_subcommand("reshard", "Move a state to other shardings, and wait for the end");
   reshard->footer(
-      "Exit code 0: it SUCCEEDED; 1: refused, FAILED or CANCELLED, and the state is as it was.\n"
+      "Exit code 0: it SUCCEEDED; 1: refused, FAILED or CANCELLED, and the state is as it was;\n"
+      "3: outcome unknown, the waiting ended first: see remeshctl executions get.\n"
       "Ctrl-C ends the waiting only; remeshctl executions cancel ends the move.");
   auto options = std::make_shared<ReshardOptions>();
   AddServerFlags(*reshard, options->server);

@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """remeshctl reshard: repeated by its request id, and waiting for a move that outlasts the wait."""
+import contextlib
 import json
 import os
+import signal
 import subprocess
 import unittest
 
@@ -53,6 +55,46 @@ class ReshardCommandTest(ClusterTest):
         self.ctl("states", "delete", state)
         self.create_and_write(state, ARRAYS, ROWS)
         self.assertNotEqual(json.loads(self.ctl(*words)[0])["name"], first["name"])
+
+    @contextlib.contextmanager
+    def waiting(self, state, *words):
+        """A waiting remeshctl and the name of its execution, which cannot end before the block does."""
+        self.create_and_write(state, ARRAYS, ROWS)
+        worker = self.cluster.workers["host-1"].popen
+        worker.send_signal(signal.SIGSTOP)
+        try:
+            process = self.start(*self.reshard(state, COLUMNS, *words))
+            name = process.stderr.readline().rstrip("\n")
+            self.assertRegex(name, "^jobs/cli/executions/[0-9a-f]+$")
+            yield process, name
+        finally:
+            worker.send_signal(signal.SIGCONT)
+        self.cluster.wait_workers()
+
+    def assert_names(self, text, name):
+        self.assertIn(f"{name} may still run: see remeshctl executions get {name}\n", text)
+        self.ctl("executions", "get", name)
+
+    def test_ctrl_c_names_what_may_still_run(self):
+        """Regression: it ended without a word of the execution that it had started."""
+        with self.waiting("jobs/cli/states/interrupted") as (process, name):
+            process.send_signal(signal.SIGINT)
+            _, err = process.communicate(timeout=20)
+            self.assertEqual(process.returncode, -signal.SIGINT)
+        self.assert_names(err, name)
+
+    def test_a_server_that_stays_away_leaves_the_outcome_unknown(self):
+        """Regression: exit code 1 said that the move was refused or had failed."""
+        with self.waiting("jobs/cli/states/unknown", "--timeout", "1") as (process, name):
+            self.cluster.kill_server()
+            _, err = process.communicate(timeout=20)
+            self.cluster.start_server()
+        self.assertEqual(process.returncode, 3)
+        self.assertIn("reason: OUTCOME_UNKNOWN\n  cause: UNREACHABLE\n", err)
+        self.assert_names(err, name)
+
+    def test_an_execution_that_is_not_there_is_no_unknown_outcome(self):
+        self.assertIn("NOT_FOUND", self.ctl("executions", "watch", "jobs/cli/executions/none", code=1)[1])
 
 
 if __name__ == "__main__":
