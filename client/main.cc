@@ -98,11 +98,20 @@ bool NeedsContext(const std::vector<char*>& arguments) {
          !first.starts_with("-");
 }
 
+bool HasServer(const std::vector<char*>& arguments) {
+  for (const std::string_view word : arguments) {
+    if (word == "--") return false;
+    if (word == "--server" || word.starts_with("--server=")) return true;
+  }
+  return false;
+}
+
 int Main(int all_count, char** all) {
   std::vector<char*> arguments(all, all + all_count);
   const std::string context = TakeContext(arguments);
   if (NeedsContext(arguments)) {
-    const absl::Status applied = ApplyContext(context);
+    const absl::Status applied =
+        ApplyContext({.context = context, .has_server = HasServer(arguments)});
     if (!applied.ok()) return Ended(applied);
   }
   const int argc = static_cast<int>(arguments.size());

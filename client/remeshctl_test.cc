@@ -22,6 +22,7 @@
 #include "absl/strings/str_split.h"
 #include "base/error.h"
 #include "remesh/v1/plan.grpc.pb.h"
+#include "remesh/v1/state.grpc.pb.h"
 #include "service/error_info.h"
 
 namespace remesh::client {
@@ -173,6 +174,10 @@ TEST(RemeshctlTest, AContextSaysWhereToCallUnlessFlagsOrEnvironmentDo) {
   EXPECT_EQ(Called("states list", environment + " REMESH_CONTEXT=two"), "127.0.0.1:2");
   EXPECT_EQ(Called("states list --server 127.0.0.1:3", environment), "127.0.0.1:3");
   EXPECT_EQ(Called("states list", environment + " REMESH_SERVER=127.0.0.1:3"), "127.0.0.1:3");
+  // A flag beats the environment, also what the context leaves out.
+  EXPECT_EQ(Called("states list --context two",
+                   environment + " REMESH_SERVER=127.0.0.1:3 REMESH_TLS_CA=/no/such"),
+            "127.0.0.1:2");
   const Result unknown = Remeshctl("states list --context three", environment);
   EXPECT_EQ(unknown.code, 1);
   EXPECT_NE(unknown.err.find("has no context \"three\"; it has: one, two"), std::string::npos)
@@ -631,14 +636,60 @@ class FakePlanService : public v1::PlanService::Service {
   }
 };
 
+// A server of one service; `address` may be a Unix socket's.
+class FakeServer {
+ public:
+  explicit FakeServer(grpc::Service& service, const std::string& address = "127.0.0.1:0") {
+    grpc::ServerBuilder builder;
+    builder.AddListeningPort(address, grpc::InsecureServerCredentials(), &port_);
+    builder.RegisterService(&service);
+    server_ = builder.BuildAndStart();
+  }
+  ~FakeServer() { server_->Shutdown(); }
+
+  std::string address() const { return absl::StrCat("127.0.0.1:", port_); }
+
+ private:
+  int port_ = 0;
+  std::unique_ptr<grpc::Server> server_;
+};
+
+// Lists one state, of the job that it is asked for.
+class FakeStateService : public v1::StateService::Service {
+  grpc::Status ListStates(grpc::ServerContext*, const v1::ListStatesRequest* request,
+                          v1::ListStatesResponse* response) override {
+    const std::string job = request->parent().empty() ? "all" : request->parent();
+    response->add_states()->set_name(job + "/states/s");
+    return grpc::Status::OK;
+  }
+};
+
+// Regression: another server was asked only for the job of the current context.
+TEST(RemeshctlTest, AContextsJobIsForItsServerOnly) {
+  FakeStateService service;
+  const FakeServer server(service);
+  const std::string path = absl::StrCat(testing::TempDir(), "/remeshctl_jobs.yaml");
+  std::ofstream(path) << "current_context: one\ncontexts: {one: {server: \"" << server.address()
+                      << "\", job: j}}\n";
+  const auto listed = [&](const std::string& flags, const std::string& environment) {
+    return Remeshctl("states list -o name" + flags,
+                     absl::StrCat("REMESH_CONFIG=", path, " ", environment))
+        .out;
+  };
+  EXPECT_EQ(listed("", ""), "jobs/j/states/s\n");
+  EXPECT_EQ(listed("", "REMESH_PARENT=jobs/k"), "jobs/k/states/s\n");
+  EXPECT_EQ(listed(" --context one", "REMESH_PARENT=jobs/k"), "jobs/j/states/s\n");
+  EXPECT_EQ(listed(" --context one", "REMESH_SERVER=127.0.0.1:1"), "jobs/j/states/s\n");
+  EXPECT_EQ(listed("", "REMESH_SERVER=" + server.address()), "all/states/s\n");
+  EXPECT_EQ(listed(" --server " + server.address(), ""), "all/states/s\n");
+  EXPECT_EQ(listed(absl::StrCat(" --context one --server=", server.address()), ""),
+            "all/states/s\n");
+}
+
 TEST(RemeshctlTest, PlansOnAServer) {
   FakePlanService service;
-  grpc::ServerBuilder builder;
-  int port = 0;
-  builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(), &port);
-  builder.RegisterService(&service);
-  const std::unique_ptr<grpc::Server> server = builder.BuildAndStart();
-  const std::string where = absl::StrCat(" -o json --server 127.0.0.1:", port);
+  const FakeServer server(service);
+  const std::string where = " -o json --server " + server.address();
   Result r = Remeshctl(absl::StrCat("plan -f ", kExample, where));
   EXPECT_EQ(r.code, 0) << r.err;
   EXPECT_EQ(Json::parse(r.out)["planning"]["cache"], "HIT");
@@ -650,7 +701,7 @@ TEST(RemeshctlTest, PlansOnAServer) {
   EXPECT_EQ(plan["transfers"].size(), 2u);
   EXPECT_EQ(plan["transfers"][1]["window"], 1);
   // $REMESH_SERVER is used too, unless --here is given.
-  const std::string env = absl::StrCat("REMESH_SERVER=127.0.0.1:", port);
+  const std::string env = "REMESH_SERVER=" + server.address();
   const std::string question = absl::StrCat("plan -o json -f ", kExample);
   EXPECT_EQ(Json::parse(Remeshctl(question, env).out)["planning"]["cache"], "HIT");
   EXPECT_EQ(Json::parse(Remeshctl(question + " --here", env).out)["planning"]["cache"], "MISS");
@@ -663,7 +714,6 @@ TEST(RemeshctlTest, PlansOnAServer) {
   r = Remeshctl("plan -f client/testdata/no_arrays.json" + where);
   EXPECT_EQ(r.code, 1);
   EXPECT_NE(r.err.find("reason: MEMORY_LIMIT\n  needed_bytes: 77"), std::string::npos) << r.err;
-  server->Shutdown();
 }
 
 }  // namespace
