@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <memory>
+#include <optional>
 #include <thread>
 
 #include "absl/strings/str_cat.h"
@@ -62,18 +63,20 @@ absl::StatusOr<v1::Execution> WatchToEnd(const Endpoint& server, const std::stri
   const auto stub = v1::ReshardService::NewStub(ConnectServer(server));
   v1::WatchExecutionRequest request;
   request.set_name(name);
-  Clock::time_point last_heard = Clock::now();
+  std::optional<Clock::time_point> gone_since;
   while (true) {
     grpc::ClientContext context;
     const auto reader = stub->WatchExecution(&context, request);
     for (v1::Execution execution; reader->Read(&execution);) {
-      last_heard = Clock::now();
+      gone_since.reset();
       on_change(execution);
       if (Ended(execution)) return execution;
     }
     const grpc::Status status = reader->Finish();
+    // A move may be silent for long: what counts is how long the server has been away.
+    if (!gone_since.has_value()) gone_since = Clock::now();
     const bool patient =
-        Clock::now() - last_heard < std::chrono::duration<double>(server.timeout_seconds);
+        Clock::now() - *gone_since < std::chrono::duration<double>(server.timeout_seconds);
     if (!status.ok() && (status.error_code() != grpc::StatusCode::UNAVAILABLE || !patient)) {
       return FromGrpcStatus(status, server);
     }

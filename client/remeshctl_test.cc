@@ -7,6 +7,8 @@
 #include <sys/wait.h>
 
 #include <array>
+#include <atomic>
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
@@ -22,6 +24,7 @@
 #include "absl/strings/str_split.h"
 #include "base/error.h"
 #include "remesh/v1/plan.grpc.pb.h"
+#include "remesh/v1/reshard.grpc.pb.h"
 #include "remesh/v1/state.grpc.pb.h"
 #include "service/error_info.h"
 
@@ -684,6 +687,32 @@ TEST(RemeshctlTest, AContextsJobIsForItsServerOnly) {
   EXPECT_EQ(listed(" --server " + server.address(), ""), "all/states/s\n");
   EXPECT_EQ(listed(absl::StrCat(" --context one --server=", server.address()), ""),
             "all/states/s\n");
+}
+
+// An execution whose first watch ends as with a server that stops, after it was silent for a while.
+class FakeReshardService : public v1::ReshardService::Service {
+  grpc::Status WatchExecution(grpc::ServerContext*, const v1::WatchExecutionRequest* request,
+                              grpc::ServerWriter<v1::Execution>* writer) override {
+    const bool first = watches_++ == 0;
+    v1::Execution execution;
+    execution.set_name(request->name());
+    execution.set_phase(first ? v1::Execution::TRANSFERRING : v1::Execution::SUCCEEDED);
+    writer->Write(execution);
+    if (!first) return grpc::Status::OK;
+    std::this_thread::sleep_for(std::chrono::milliseconds(600));
+    return {grpc::StatusCode::UNAVAILABLE, "stops"};
+  }
+
+  std::atomic<int> watches_ = 0;
+};
+
+// Regression: the silence of a long move counted as absence, so the first restart ended the wait.
+TEST(RemeshctlTest, AWaitRidesOverARestartAfterALongSilence) {
+  FakeReshardService service;
+  const FakeServer server(service);
+  const Result r = Remeshctl(
+      "executions watch jobs/j/executions/e -o json --timeout 0.3 --server " + server.address());
+  EXPECT_EQ(r.code, 0) << r.err;
 }
 
 TEST(RemeshctlTest, PlansOnAServer) {
