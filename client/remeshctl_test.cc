@@ -351,6 +351,7 @@ TEST(RemeshctlTest, NumbersOutOfRangeAreRefused) {
   constexpr char kReshard[] = "reshard jobs/a/states/b --plan plans/x ";
   for (const auto& [arguments, flag, value, limit] : std::vector<std::array<std::string, 4>>{
            {absl::StrCat(kReshard, "--deadline 1e18"), "--deadline", "1e18", "2592000"},
+           {absl::StrCat(kReshard, "--deadline 1e-10"), "--deadline", "1e-10", "from 1e-9"},
            {absl::StrCat(kReshard, "--timeout 1e18"), "--timeout", "1e18", "2592000"},
            {absl::StrCat(kReshard, "--generation 99999999999999999999"), "--generation",
             "99999999999999999999", "9223372036854775807"},
@@ -703,8 +704,29 @@ class FakeReshardService : public v1::ReshardService::Service {
     return {grpc::StatusCode::UNAVAILABLE, "stops"};
   }
 
+  // The deadline, as the id of the execution.
+  grpc::Status StartExecution(grpc::ServerContext*, const v1::StartExecutionRequest* request,
+                              v1::Execution* execution) override {
+    execution->set_name(absl::StrCat("jobs/j/executions/", request->deadline().seconds(), "s",
+                                     request->deadline().nanos(), "ns"));
+    return grpc::Status::OK;
+  }
+
   std::atomic<int> watches_ = 0;
 };
+
+// Regression: what was shorter than a millisecond became 0, the default of five minutes.
+TEST(RemeshctlTest, ADeadlineKeepsItsNanoseconds) {
+  FakeReshardService service;
+  const FakeServer server(service);
+  for (const auto& [given, sent] : std::vector<std::pair<const char*, const char*>>{
+           {"1e-6", "0s1000ns"}, {"1e-9", "0s1ns"}, {"2.0000005", "2s500ns"}}) {
+    const Result r = Remeshctl(absl::StrCat(
+        "reshard jobs/j/states/s --plan plans/p --generation 1 --no-wait -o name --deadline ",
+        given, " --server ", server.address()));
+    EXPECT_EQ(r.out, absl::StrCat("jobs/j/executions/", sent, "\n")) << r.err;
+  }
+}
 
 // Regression: the silence of a long move counted as absence, so the first restart ended the wait.
 TEST(RemeshctlTest, AWaitRidesOverARestartAfterALongSilence) {

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <cmath>
 #include <iostream>
 #include <memory>
 #include <string>
@@ -71,8 +72,8 @@ absl::StatusOr<v1::StartExecutionRequest> ToRequest(const ReshardOptions& option
   request.set_request_id(options.request_id);
   request.set_validate_only(options.validate_only);
   if (options.deadline_seconds > 0) {
-    *request.mutable_deadline() = google::protobuf::util::TimeUtil::MillisecondsToDuration(
-        static_cast<int64_t>(options.deadline_seconds * 1e3));
+    *request.mutable_deadline() = google::protobuf::util::TimeUtil::NanosecondsToDuration(
+        std::llround(options.deadline_seconds * 1e9));
   }
   if (!options.plan.empty()) {
     request.set_plan(options.plan);
@@ -175,7 +176,7 @@ void AddReshard(CLI::App& app, Command& command) {
   reshard
       ->add_option("--deadline", options->deadline_seconds,
                    "Longest that the move may take, seconds (300)")
-      ->transform(Seconds());
+      ->transform(NanosecondsOrMore());
   reshard->add_option("--request-id", options->request_id,
                       "The same id never starts a second move");
   AddPlanningFlags(*reshard, *options);
