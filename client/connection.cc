@@ -38,6 +38,14 @@ std::string WhyUnreachable(const std::string& words, const Endpoint& endpoint) {
                                          .server_name = "--tls-server-name"});
 }
 
+// Why gRPC itself, and no handler of remesh, answered a call: without a word.
+std::string WhyUnserved(const Endpoint& endpoint) {
+  if (absl::StartsWith(endpoint.address, "unix:"))
+    return "it serves no such call; is that a worker's socket, which --socket takes?";
+  return absl::StrCat("it serves no such call; is that a ",
+                      IsSocket(endpoint) ? "worker" : "server", " of another version?");
+}
+
 bool IsPort(const std::string& text) {
   int port = 0;
   return !text.empty() && std::all_of(text.begin(), text.end(), absl::ascii_isdigit) &&
@@ -105,7 +113,10 @@ absl::Status FromGrpcStatus(const grpc::Status& status, const Endpoint& endpoint
                                   endpoint.timeout_seconds, " s (--timeout)"),
                      who);
   }
-  return MakeError(code, absl::StrCat(endpoint.address, ": ", status.error_message()), who);
+  const bool is_unserved =
+      code == absl::StatusCode::kUnimplemented && status.error_message().empty();
+  const std::string why = is_unserved ? WhyUnserved(endpoint) : status.error_message();
+  return MakeError(code, absl::StrCat(endpoint.address, ": ", why), who);
 }
 
 void SetDeadline(grpc::ClientContext& context, double seconds) {

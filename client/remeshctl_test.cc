@@ -737,6 +737,24 @@ TEST(RemeshctlTest, AWaitRidesOverARestartAfterALongSilence) {
   EXPECT_EQ(r.code, 0) << r.err;
 }
 
+// Regression: the message was empty. As the worker's, this server knows none of the calls.
+TEST(RemeshctlTest, AWorkersSocketIsNoServer) {
+  FakePlanService service;
+  const std::string socket =
+      absl::StrCat("unix:", testing::TempDir(), "/remeshctl_test.", getpid(), ".sock");
+  const FakeServer server(service, socket);
+  const Result r = Remeshctl("states list --server " + socket);
+  EXPECT_EQ(r.code, 1);
+  EXPECT_EQ(r.err, absl::StrCat("remeshctl: ", socket,
+                                ": it serves no such call; is that a worker's socket, which "
+                                "--socket takes?\n  code: UNIMPLEMENTED\n  reason: CALL_FAILED\n"));
+  const FakeServer other(service);
+  const Result old = Remeshctl("states list --server " + other.address());
+  EXPECT_NE(old.err.find(": it serves no such call; is that a server of another version?\n"),
+            std::string::npos)
+      << old.err;
+}
+
 TEST(RemeshctlTest, PlansOnAServer) {
   FakePlanService service;
   const FakeServer server(service);
