@@ -23,6 +23,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "base/error.h"
+#include "remesh/v1/admin.grpc.pb.h"
 #include "remesh/v1/plan.grpc.pb.h"
 #include "remesh/v1/reshard.grpc.pb.h"
 #include "remesh/v1/state.grpc.pb.h"
@@ -753,6 +754,50 @@ TEST(RemeshctlTest, AWorkersSocketIsNoServer) {
   EXPECT_NE(old.err.find(": it serves no such call; is that a server of another version?\n"),
             std::string::npos)
       << old.err;
+}
+
+class FakeAdminService : public v1::AdminService::Service {
+  grpc::Status BackUpJournal(grpc::ServerContext*, const v1::BackUpJournalRequest*,
+                             grpc::ServerWriter<v1::BackUpJournalResponse>* writer) override {
+    v1::BackUpJournalResponse part;
+    part.mutable_header()->set_journal_uid("uid");
+    part.mutable_header()->set_file_bytes(5);
+    writer->Write(part);
+    part.set_data("hello");
+    writer->Write(part);
+    part.mutable_trailer()->set_sha256(kHelloSha256);
+    writer->Write(part);
+    return grpc::Status::OK;
+  }
+
+ public:
+  static constexpr char kHelloSha256[] =
+      "2cf24dba5fb0a30e26e83b2ac5b9e29e1b161e5c1fa7425e73043362938b9824";
+};
+
+// Regression: only the table had the digest and the path.
+TEST(RemeshctlTest, ABackupsDigestIsInEveryForm) {
+  FakeAdminService service;
+  const FakeServer server(service);
+  const std::string file = absl::StrCat(testing::TempDir(), "/remeshctl_test.", getpid(), ".db");
+  const auto backup = [&](const std::string& form) {
+    const Result r = Remeshctl(absl::StrCat("journal backup ", file, " --force -o ", form,
+                                            " --server ", server.address()));
+    EXPECT_EQ(r.code, 0) << r.err;
+    return r.out;
+  };
+  const Json json = Json::parse(backup("json"));
+  EXPECT_EQ(json.value("file", ""), file);
+  EXPECT_EQ(json.value("sha256", ""), FakeAdminService::kHelloSha256);
+  EXPECT_EQ(json["journalUid"], "uid");
+  EXPECT_EQ(json["fileBytes"], "5");
+  const std::string yaml = backup("yaml");
+  EXPECT_NE(yaml.find(absl::StrCat("\nsha256: \"", FakeAdminService::kHelloSha256, "\"\n")),
+            std::string::npos)
+      << yaml;
+  EXPECT_EQ(backup("name"), file + "\n");
+  EXPECT_NE(backup("table").find(FakeAdminService::kHelloSha256), std::string::npos);
+  std::remove(file.c_str());
 }
 
 TEST(RemeshctlTest, PlansOnAServer) {
