@@ -625,6 +625,13 @@ class FakePlanService : public v1::PlanService::Service {
     response->mutable_planning()->set_cache(v1::Planning::HIT);
     return grpc::Status::OK;
   }
+  grpc::Status ExportPlan(grpc::ServerContext*, const v1::ExportPlanRequest* request,
+                          grpc::ServerWriter<v1::ExportPlanResponse>* writer) override {
+    v1::ExportPlanResponse part;
+    part.set_data("file of " + request->name());
+    writer->Write(part);
+    return grpc::Status::OK;
+  }
   grpc::Status StreamPlan(grpc::ServerContext* context, const v1::GetPlanRequest* request,
                           grpc::ServerWriter<v1::Plan>* writer) override {
     v1::Plan part;
@@ -798,6 +805,28 @@ TEST(RemeshctlTest, ABackupsDigestIsInEveryForm) {
   EXPECT_EQ(backup("name"), file + "\n");
   EXPECT_NE(backup("table").find(FakeAdminService::kHelloSha256), std::string::npos);
   std::remove(file.c_str());
+}
+
+// Regression: it overwrote any file without a word, and "-" became a file of that name.
+TEST(RemeshctlTest, AnExportedPlanReplacesNoFileUnlessForced) {
+  FakePlanService service;
+  const FakeServer server(service);
+  const std::string file = absl::StrCat(testing::TempDir(), "/remeshctl_test.", getpid(), ".plan");
+  const auto exported = [&](const std::string& words) {
+    return Remeshctl(absl::StrCat("plans export x ", words, " --server ", server.address()));
+  };
+  std::ofstream(file) << "mine";
+  const Result refused = exported(file);
+  EXPECT_EQ(refused.code, 1);
+  EXPECT_NE(refused.err.find(file + " is there already"), std::string::npos) << refused.err;
+  EXPECT_EQ(ReadAll(file), "mine");
+  EXPECT_EQ(exported(file + " --force").code, 0);
+  EXPECT_EQ(ReadAll(file), "file of plans/x");
+  std::remove(file.c_str());
+  EXPECT_EQ(exported(file).code, 0);
+  EXPECT_EQ(ReadAll(file), "file of plans/x");
+  std::remove(file.c_str());
+  EXPECT_EQ(exported("-").out, "file of plans/x");
 }
 
 TEST(RemeshctlTest, PlansOnAServer) {
