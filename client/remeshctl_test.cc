@@ -19,6 +19,7 @@
 #include <string>
 #include <thread>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
@@ -674,6 +675,18 @@ class FakeStateService : public v1::StateService::Service {
     response->add_states()->set_name(job + "/states/s");
     return grpc::Status::OK;
   }
+  // Two messages, with a silence between them, or before them if the name ends so.
+  grpc::Status WatchState(grpc::ServerContext* context, const v1::WatchStateRequest* request,
+                          grpc::ServerWriter<v1::State>* writer) override {
+    const bool is_silent = absl::EndsWith(request->name(), "/silent");
+    while (is_silent && !context->IsCancelled()) std::this_thread::yield();
+    v1::State state;
+    state.set_name(request->name());
+    writer->Write(state);
+    std::this_thread::sleep_for(std::chrono::milliseconds(500));
+    writer->Write(state);
+    return grpc::Status::OK;
+  }
 };
 
 // Regression: another server was asked only for the job of the current context.
@@ -827,6 +840,27 @@ TEST(RemeshctlTest, AnExportedPlanReplacesNoFileUnlessForced) {
   EXPECT_EQ(ReadAll(file), "file of plans/x");
   std::remove(file.c_str());
   EXPECT_EQ(exported("-").out, "file of plans/x");
+}
+
+// Regression: --timeout was said to limit the call, but a watch waited for ever.
+TEST(RemeshctlTest, TheTimeoutOfAWatchIsThatOfItsFirstAnswer) {
+  FakeStateService service;
+  const FakeServer server(service);
+  const auto watch = [&](const std::string& state) {
+    return Remeshctl(absl::StrCat("states watch jobs/j/states/", state,
+                                  " -o name --timeout 0.2 --server ", server.address()));
+  };
+  const Result silent = watch("silent");
+  EXPECT_EQ(silent.code, 1);
+  EXPECT_NE(silent.err.find("said nothing for 0.2 s (--timeout)"), std::string::npos) << silent.err;
+  const Result seldom = watch("seldom");
+  EXPECT_EQ(seldom.code, 0) << seldom.err;
+  EXPECT_EQ(seldom.out, "jobs/j/states/seldom\njobs/j/states/seldom\n");
+  for (const char* command : {"states watch", "plans watch", "cache watch"}) {
+    const Result help = Remeshctl(absl::StrCat(command, " --help"));
+    EXPECT_NE(help.out.find("Longest wait for the first answer, seconds"), std::string::npos)
+        << help.out;
+  }
 }
 
 TEST(RemeshctlTest, PlansOnAServer) {

@@ -176,6 +176,7 @@ void AddCache(CLI::App& app, Command& command) {
       ->allow_extra_args(false);
   const auto [watch, watched] = add("watch", "Print what happens to plans", Watch);
   AddPlanFilterFlags(*watch, watched->filter);
+  SetHelpOfWatchTimeout(*watch);
   const auto [to, exported] = add("export", "Write plans into a folder, a file each", Export);
   AddPlanFilterFlags(*to, exported->filter);
   const auto [from, imported] = add("import", "File the plans that a folder holds", Import);

@@ -21,6 +21,8 @@ using Command = std::function<absl::Status()>;
 void AddServerFlags(CLI::App& app, Endpoint& server);
 CLI::Option* AddServerFlag(CLI::App& app, Endpoint& server, const char* help);
 void AddTimeoutFlag(CLI::App& app, Endpoint& endpoint);
+// Says what --timeout means to a command that watches until it is ended.
+void SetHelpOfWatchTimeout(CLI::App& app);
 
 // --socket PATH ($REMESH_SOCKET), --timeout SECONDS.
 void AddSocketFlags(CLI::App& app, Endpoint& worker);

@@ -226,6 +226,7 @@ void AddPlans(CLI::App& app, Command& command) {
                        absl::Status (*run)(const PlansOptions&)) {
     const auto [sub, options] = AddVerb(*plans, command, verb, help, run);
     if (run == ListPlans || run == Watch) AddPlanFilterFlags(*sub, options->filter);
+    if (run == Watch) SetHelpOfWatchTimeout(*sub);
     if (run != ListPlans && run != Watch && run != Import)
       sub->add_option("NAME", options->name, "plans/{...}")->required();
     return std::make_pair(sub, options);
