@@ -626,6 +626,16 @@ class FakePlanService : public v1::PlanService::Service {
     response->mutable_planning()->set_cache(v1::Planning::HIT);
     return grpc::Status::OK;
   }
+  grpc::Status ListPlans(grpc::ServerContext*, const v1::ListPlansRequest* request,
+                         v1::ListPlansResponse*) override {
+    return service::StatusToGrpc(
+        InvalidField("filter.state", request->filter().state(), "must be a name"));
+  }
+  grpc::Status WatchPlans(grpc::ServerContext*, const v1::WatchPlansRequest* request,
+                          grpc::ServerWriter<v1::WatchPlansResponse>*) override {
+    return service::StatusToGrpc(
+        InvalidField("filter.state", request->filter().state(), "must be a name"));
+  }
   grpc::Status ExportPlan(grpc::ServerContext*, const v1::ExportPlanRequest* request,
                           grpc::ServerWriter<v1::ExportPlanResponse>* writer) override {
     v1::ExportPlanResponse part;
@@ -860,6 +870,18 @@ TEST(RemeshctlTest, TheTimeoutOfAWatchIsThatOfItsFirstAnswer) {
     const Result help = Remeshctl(absl::StrCat(command, " --help"));
     EXPECT_NE(help.out.find("Longest wait for the first answer, seconds"), std::string::npos)
         << help.out;
+  }
+}
+
+// Regression: the message named a field of the call, which no user has written.
+TEST(RemeshctlTest, ARefusedFilterNamesItsFlag) {
+  FakePlanService service;
+  const FakeServer server(service);
+  for (const char* command : {"plans list", "plans watch", "cache watch", "cache export ."}) {
+    const Result r = Remeshctl(absl::StrCat(command, " --state x --server ", server.address()));
+    EXPECT_EQ(r.code, 1) << command;
+    EXPECT_EQ(r.err.find("remeshctl: --state: value \"x\" must be a name\n"), 0u) << r.err;
+    EXPECT_EQ(r.err.find("filter.state"), std::string::npos) << r.err;
   }
 }
 

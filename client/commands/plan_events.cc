@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
+#include "client/commands/plan_filter_flags.h"
 #include "client/server_stream.h"
 #include "remesh/v1/plan.grpc.pb.h"
 
@@ -37,7 +38,7 @@ absl::Status PrintPlanEvents(const Endpoint& server, OutputFormat format,
     PrintNext(format, event, LineOf(event));
     RETURN_IF_ERROR(CheckStdout());
   }
-  return stream.End();
+  return AtFilterFlag(stream.End());
 }
 
 }  // namespace remesh::client

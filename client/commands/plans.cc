@@ -109,10 +109,11 @@ absl::Status ListPlans(const PlansOptions& options) {
   request.set_page_size(1000);
   request.set_view(v1::SUMMARY);
   ASSIGN_OR_RETURN(*request.mutable_filter(), ToFilter(options.filter, absl::Now()));
-  ASSIGN_OR_RETURN(v1::ListPlansResponse response,
-                   CallAllPages(options.server, *options.Connect(), &PlanStub::ListPlans, request));
-  if (!options.sort.empty()) Sort(options.sort, *response.mutable_plans());
-  Print(options.format, response, [&] { return Rows(response.plans()); });
+  absl::StatusOr<v1::ListPlansResponse> response =
+      CallAllPages(options.server, *options.Connect(), &PlanStub::ListPlans, request);
+  RETURN_IF_ERROR(AtFilterFlag(response.status()));
+  if (!options.sort.empty()) Sort(options.sort, *response->mutable_plans());
+  Print(options.format, *response, [&] { return Rows(response->plans()); });
   return absl::OkStatus();
 }
 
