@@ -323,6 +323,8 @@ TEST(RemeshctlTest, WhatIsMissingIsNamed) {
            {"topology show hgx-h100 --oversubscription 2", "--oversubscription requires --racks"},
            {"plans list --source-devices 5..3",
             "--source-devices: value \"5..3\" must be a number"},
+           {"journal backup ''", "FILE: value \"\" must be the path of a file"},
+           {"plans export x ''", "FILE: value \"\" must be the path of a file"},
            {"plans list --older 1x", "--older: value \"1x\" must have a unit"}}) {
     const Result r = Remeshctl(arguments);
     EXPECT_EQ(r.code, 2) << arguments;

@@ -57,6 +57,13 @@ CLI::Validator NanosecondsOrMore() {
   return CLI::Validator(check, "");
 }
 
+CLI::Validator FilePath() {
+  const auto check = [](std::string& text) {
+    return text.empty() ? MustBe(text, "the path of a file") : "";
+  };
+  return CLI::Validator(check, "");
+}
+
 CLI::Validator ServerAddress() {
   const auto check = [](std::string& text) -> std::string {
     if (IsServerAddress(text)) return "";

@@ -119,7 +119,8 @@ void AddJournal(CLI::App& app, Command& command) {
       ->capture_default_str();
   AddOutputFlag(*sub, options->format);
   sub->add_option("FILE", options->file, "File to write; remesh-server --check-journal reads it")
-      ->required();
+      ->required()
+      ->check(FilePath());
   sub->add_flag("--force", options->force, "Replace a file that is there");
   sub->callback([&command, options] { command = [options] { return BackUp(*options); }; });
 }

@@ -252,7 +252,9 @@ void AddPlans(CLI::App& app, Command& command) {
   add("unpin", "End a pin", Unpin);
   add("watch", "Print the plans that are there, then what happens to them", Watch);
   const auto [to, exported] = add("export", "Write a plan to a file", Export);
-  to->add_option("FILE", exported->file, "File to write; - is stdout")->required();
+  to->add_option("FILE", exported->file, "File to write; - is stdout")
+      ->required()
+      ->check(FilePath());
   to->add_flag("--force", exported->force, "Replace a file that is there");
   const auto [from, imported] = add("import", "File a plan that export wrote", Import);
   from->add_option("FILE", imported->file, "File to read; - is stdin")->required();
