@@ -24,6 +24,10 @@ grpc::ChannelArguments Arguments() {
   arguments.SetMaxReceiveMessageSize(-1);
   arguments.SetMaxSendMessageSize(-1);
   arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
+  // Only a wait connects again, and a user sits before it: gRPC's own intervals grow from 1 s to
+  // 2 min, and calls fail between the attempts.
+  arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 100);
+  arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 500);
   return arguments;
 }
 

@@ -56,11 +56,20 @@ void AddCosts(const v1::PlanSummary& summary, Table& table) {
   table.AddRow({"messages", absl::StrCat(summary.messages())});
 }
 
+// Waits before the next try, and lets the channel connect meanwhile: gRPC's connections make
+// progress only while a thread waits in it, otherwise every 5 s.
+void AwaitConnection(grpc::Channel& channel) {
+  const Clock::time_point next_try = Clock::now() + kRetryInterval;
+  channel.WaitForConnected(std::chrono::system_clock::now() + kRetryInterval);
+  std::this_thread::sleep_until(next_try);
+}
+
 }  // namespace
 
 absl::StatusOr<v1::Execution> WatchToEnd(const Endpoint& server, const std::string& name,
                                          absl::FunctionRef<void(const v1::Execution&)> on_change) {
-  const auto stub = v1::ReshardService::NewStub(ConnectServer(server));
+  const std::shared_ptr<grpc::Channel> channel = ConnectServer(server);
+  const auto stub = v1::ReshardService::NewStub(channel);
   v1::WatchExecutionRequest request;
   request.set_name(name);
   std::optional<Clock::time_point> gone_since;
@@ -80,7 +89,7 @@ absl::StatusOr<v1::Execution> WatchToEnd(const Endpoint& server, const std::stri
     if (!status.ok() && (status.error_code() != grpc::StatusCode::UNAVAILABLE || !patient)) {
       return FromGrpcStatus(status, server);
     }
-    std::this_thread::sleep_for(kRetryInterval);
+    AwaitConnection(*channel);
   }
 }
 

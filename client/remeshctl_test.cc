@@ -661,6 +661,10 @@ class FakePlanService : public v1::PlanService::Service {
   }
 };
 
+void Sleep(int milliseconds) {
+  std::this_thread::sleep_for(std::chrono::milliseconds(milliseconds));
+}
+
 // A server of one service; `address` may be a Unix socket's.
 class FakeServer {
  public:
@@ -670,7 +674,7 @@ class FakeServer {
     builder.RegisterService(&service);
     server_ = builder.BuildAndStart();
   }
-  ~FakeServer() { server_->Shutdown(); }
+  ~FakeServer() { server_->Shutdown(std::chrono::system_clock::now()); }
 
   std::string address() const { return absl::StrCat("127.0.0.1:", port_); }
 
@@ -695,7 +699,7 @@ class FakeStateService : public v1::StateService::Service {
     v1::State state;
     state.set_name(request->name());
     writer->Write(state);
-    std::this_thread::sleep_for(std::chrono::milliseconds(500));
+    Sleep(500);
     writer->Write(state);
     return grpc::Status::OK;
   }
@@ -723,9 +727,11 @@ TEST(RemeshctlTest, AContextsJobIsForItsServerOnly) {
             "all/states/s\n");
 }
 
-// An execution whose first watch ends as with a server that stops, after it was silent for a while.
+// An execution whose first watch ends as with a server that stops, after it was silent for a while
+// or when the server does stop.
 class FakeReshardService : public v1::ReshardService::Service {
-  grpc::Status WatchExecution(grpc::ServerContext*, const v1::WatchExecutionRequest* request,
+  grpc::Status WatchExecution(grpc::ServerContext* context,
+                              const v1::WatchExecutionRequest* request,
                               grpc::ServerWriter<v1::Execution>* writer) override {
     const bool first = watches_++ == 0;
     v1::Execution execution;
@@ -733,7 +739,7 @@ class FakeReshardService : public v1::ReshardService::Service {
     execution.set_phase(first ? v1::Execution::TRANSFERRING : v1::Execution::SUCCEEDED);
     writer->Write(execution);
     if (!first) return grpc::Status::OK;
-    std::this_thread::sleep_for(std::chrono::milliseconds(600));
+    for (int i = 0; i < 60 && !context->IsCancelled(); ++i) Sleep(10);
     return {grpc::StatusCode::UNAVAILABLE, "stops"};
   }
 
@@ -745,8 +751,26 @@ class FakeReshardService : public v1::ReshardService::Service {
     return grpc::Status::OK;
   }
 
+ public:
   std::atomic<int> watches_ = 0;
 };
+
+// Regression: gRPC connected only every 5 s, because nobody waited in it between the tries.
+TEST(RemeshctlTest, AWaitFindsARestartedServerSoon) {
+  FakeReshardService service;
+  auto server = std::make_unique<FakeServer>(service);
+  const std::string address = server->address();
+  std::thread restarts([&] {
+    while (service.watches_ == 0) Sleep(10);
+    server.reset();
+    Sleep(700);  // the first try is refused
+    server = std::make_unique<FakeServer>(service, address);
+  });
+  const Result r =
+      Remeshctl("executions watch jobs/j/executions/e -o json --timeout 4 --server " + address);
+  restarts.join();
+  EXPECT_EQ(r.code, 0) << r.err;
+}
 
 // Regression: what was shorter than a millisecond became 0, the default of five minutes.
 TEST(RemeshctlTest, ADeadlineKeepsItsNanoseconds) {
