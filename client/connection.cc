@@ -24,6 +24,10 @@ grpc::ChannelArguments Arguments() {
   arguments.SetMaxReceiveMessageSize(-1);
   arguments.SetMaxSendMessageSize(-1);
   arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
+  // Only a wait connects again, and a user sits before it: gRPC's own intervals grow from 1 s to
+  // 2 min, and calls fail between the attempts.
+  arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 100);
+  arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 500);
   return arguments;
 }
 
@@ -36,6 +40,14 @@ std::string WhyUnreachable(const std::string& words, const Endpoint& endpoint) {
   return service::WhyUnreachable(words, {.tls = endpoint.certificates != nullptr,
                                          .files = TlsFlags(),
                                          .server_name = "--tls-server-name"});
+}
+
+// Why gRPC itself, and no handler of remesh, answered a call: without a word.
+std::string WhyUnserved(const Endpoint& endpoint) {
+  if (absl::StartsWith(endpoint.address, "unix:"))
+    return "it serves no such call; is that a worker's socket, which --socket takes?";
+  return absl::StrCat("it serves no such call; is that a ",
+                      IsSocket(endpoint) ? "worker" : "server", " of another version?");
 }
 
 bool IsPort(const std::string& text) {
@@ -105,7 +117,10 @@ absl::Status FromGrpcStatus(const grpc::Status& status, const Endpoint& endpoint
                                   endpoint.timeout_seconds, " s (--timeout)"),
                      who);
   }
-  return MakeError(code, absl::StrCat(endpoint.address, ": ", status.error_message()), who);
+  const bool is_unserved =
+      code == absl::StatusCode::kUnimplemented && status.error_message().empty();
+  const std::string why = is_unserved ? WhyUnserved(endpoint) : status.error_message();
+  return MakeError(code, absl::StrCat(endpoint.address, ": ", why), who);
 }
 
 void SetDeadline(grpc::ClientContext& context, double seconds) {

@@ -109,8 +109,16 @@ absl::Status WriteWhole(const std::string& path, const std::string& text) {
   return InvalidField("file", path, absl::StrCat("must be writable: ", std::strerror(errno)));
 }
 
+bool IsSet(const char* name) { return std::getenv(name) != nullptr; }
+
 void SetUnlessSet(const char* name, const std::string& value) {
   if (!value.empty()) setenv(name, value.c_str(), /*overwrite=*/0);
+}
+
+void UnsetServer() {
+  for (const char* name : {"REMESH_SERVER", "REMESH_TLS_CA", "REMESH_TLS_CERT", "REMESH_TLS_KEY",
+                           "REMESH_TLS_SERVER_NAME"})
+    unsetenv(name);
 }
 
 }  // namespace
@@ -166,18 +174,23 @@ absl::Status UseContext(const std::string& path, const std::string& name) {
   return WriteWhole(path, next);
 }
 
-absl::Status ApplyContext(const std::string& name) {
+absl::Status ApplyContext(const ServerChoice& choice) {
   ASSIGN_OR_RETURN(const Contexts contexts, ReadContexts(ContextsPath()));
-  std::string chosen = name.empty() ? Environment("REMESH_CONTEXT") : name;
+  const bool by_flag = !choice.context.empty();
+  std::string chosen = by_flag ? choice.context : Environment("REMESH_CONTEXT");
   if (chosen.empty()) chosen = contexts.current;
   if (chosen.empty()) return absl::OkStatus();
   ASSIGN_OR_RETURN(const Context* context, contexts.Find(chosen));
+  if (by_flag) UnsetServer();
+  const bool is_called = !choice.has_server && !IsSet("REMESH_SERVER");
   SetUnlessSet("REMESH_SERVER", context->server);
   SetUnlessSet("REMESH_TLS_CA", context->tls.ca);
   SetUnlessSet("REMESH_TLS_CERT", context->tls.certificate);
   SetUnlessSet("REMESH_TLS_KEY", context->tls.key);
   SetUnlessSet("REMESH_TLS_SERVER_NAME", context->tls_server_name);
-  if (!context->job.empty()) SetUnlessSet("REMESH_PARENT", "jobs/" + context->job);
+  if (is_called && !context->job.empty()) {
+    setenv("REMESH_PARENT", ("jobs/" + context->job).c_str(), /*overwrite=*/by_flag ? 1 : 0);
+  }
   return absl::OkStatus();
 }
 

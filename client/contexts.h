@@ -42,10 +42,17 @@ absl::StatusOr<Contexts> ReadContexts(const std::string& path);
 // has this name.
 absl::Status UseContext(const std::string& path, const std::string& name);
 
-// Sets the environment variables of the context (REMESH_SERVER, REMESH_TLS_*, REMESH_PARENT) unless
-// they are already set, so that flags and the environment win over contexts. `name`: the value of
-// --context, or "": $REMESH_CONTEXT, else the current context, else none. Call it before threads
+// The parts of the command line that say which server to call.
+struct ServerChoice {
+  std::string context = "";  // the value of --context, or ""
+  bool has_server = false;   // whether --server is given
+};
+
+// Sets the environment variables of the context (REMESH_SERVER, REMESH_TLS_*, REMESH_PARENT), from
+// which flags take their defaults. A context of --context replaces the caller's variables, as flags
+// do: its server is never called with another's certificates. One of $REMESH_CONTEXT or the file's
+// current one yields to them. The context's job is for its own server only. Call it before threads
 // are started.
-absl::Status ApplyContext(const std::string& name);
+absl::Status ApplyContext(const ServerChoice& choice);
 
 }  // namespace remesh::client

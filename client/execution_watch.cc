@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <memory>
+#include <optional>
 #include <thread>
 
 #include "absl/strings/str_cat.h"
@@ -55,29 +56,40 @@ void AddCosts(const v1::PlanSummary& summary, Table& table) {
   table.AddRow({"messages", absl::StrCat(summary.messages())});
 }
 
+// Waits before the next try, and lets the channel connect meanwhile: gRPC's connections make
+// progress only while a thread waits in it, otherwise every 5 s.
+void AwaitConnection(grpc::Channel& channel) {
+  const Clock::time_point next_try = Clock::now() + kRetryInterval;
+  channel.WaitForConnected(std::chrono::system_clock::now() + kRetryInterval);
+  std::this_thread::sleep_until(next_try);
+}
+
 }  // namespace
 
 absl::StatusOr<v1::Execution> WatchToEnd(const Endpoint& server, const std::string& name,
                                          absl::FunctionRef<void(const v1::Execution&)> on_change) {
-  const auto stub = v1::ReshardService::NewStub(ConnectServer(server));
+  const std::shared_ptr<grpc::Channel> channel = ConnectServer(server);
+  const auto stub = v1::ReshardService::NewStub(channel);
   v1::WatchExecutionRequest request;
   request.set_name(name);
-  Clock::time_point last_heard = Clock::now();
+  std::optional<Clock::time_point> gone_since;
   while (true) {
     grpc::ClientContext context;
     const auto reader = stub->WatchExecution(&context, request);
     for (v1::Execution execution; reader->Read(&execution);) {
-      last_heard = Clock::now();
+      gone_since.reset();
       on_change(execution);
       if (Ended(execution)) return execution;
     }
     const grpc::Status status = reader->Finish();
+    // A move may be silent for long: what counts is how long the server has been away.
+    if (!gone_since.has_value()) gone_since = Clock::now();
     const bool patient =
-        Clock::now() - last_heard < std::chrono::duration<double>(server.timeout_seconds);
+        Clock::now() - *gone_since < std::chrono::duration<double>(server.timeout_seconds);
     if (!status.ok() && (status.error_code() != grpc::StatusCode::UNAVAILABLE || !patient)) {
       return FromGrpcStatus(status, server);
     }
-    std::this_thread::sleep_for(kRetryInterval);
+    AwaitConnection(*channel);
   }
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The main program of remeshctl. Data goes to stdout, everything else to stderr. Exit codes: 0
-// done, 1 refused or failed, 2 usage.
+// done, 1 refused or failed, 2 usage, 3 outcome unknown.
 #include <iostream>
 #include <string_view>
 #include <vector>
@@ -12,6 +12,7 @@
 #include "client/commands/command.h"
 #include "client/commands/commands.h"
 #include "client/contexts.h"
+#include "client/execution_wait.h"
 #include "client/output.h"
 #include "service/command_line.h"
 #include "service/version.h"
@@ -21,6 +22,7 @@ namespace {
 
 constexpr int kDone = 0;
 constexpr int kFailed = 1;
+constexpr int kUnknown = 3;
 
 constexpr std::string_view kContextFlag = "--context";
 
@@ -61,8 +63,9 @@ void AddCommands(CLI::App& app, Command& command) {
 }
 
 int Ended(const absl::Status& status) {
-  if (!status.ok()) PrintError(status);
-  return status.ok() ? kDone : kFailed;
+  if (status.ok()) return kDone;
+  PrintError(status);
+  return GetErrorInfo(status).reason == kOutcomeUnknown ? kUnknown : kFailed;
 }
 
 // Takes --context NAME out of the command line, wherever it stands, before the other flags are
@@ -95,11 +98,20 @@ bool NeedsContext(const std::vector<char*>& arguments) {
          !first.starts_with("-");
 }
 
+bool HasServer(const std::vector<char*>& arguments) {
+  for (const std::string_view word : arguments) {
+    if (word == "--") return false;
+    if (word == "--server" || word.starts_with("--server=")) return true;
+  }
+  return false;
+}
+
 int Main(int all_count, char** all) {
   std::vector<char*> arguments(all, all + all_count);
   const std::string context = TakeContext(arguments);
   if (NeedsContext(arguments)) {
-    const absl::Status applied = ApplyContext(context);
+    const absl::Status applied =
+        ApplyContext({.context = context, .has_server = HasServer(arguments)});
     if (!applied.ok()) return Ended(applied);
   }
   const int argc = static_cast<int>(arguments.size());
@@ -109,7 +121,8 @@ int Main(int all_count, char** all) {
   app.require_subcommand(1);
   app.footer(
       "--context NAME, anywhere: a server of the file of contexts, see remeshctl config.\n"
-      "Exit codes: 0 done, 1 refused or failed (reason on stderr), 2 usage.");
+      "Exit codes: 0 done, 1 refused or failed (reason on stderr), 2 usage, 3 outcome unknown: a "
+      "wait ended before its move did.");
   Command command;
   AddCommands(app, command);
   try {

@@ -15,7 +15,8 @@
 namespace remesh::client {
 
 // The messages that a server streams in answer to one call. The call ends when the server sends
-// nothing for `server.timeout_seconds`, and when this is destroyed. For one thread.
+// nothing for `server.timeout_seconds` while Read() waits, and when this is destroyed. For one
+// thread.
 template <typename Part>
 class ServerStream {
  public:
@@ -34,7 +35,10 @@ class ServerStream {
     return read;
   }
 
-  // REQUIRES: Read() returned false. DEADLINE_EXCEEDED (CALL_FAILED) after a silence.
+  // For a watch, which is silent while nothing changes: waits as long as it takes.
+  bool ReadNextChange(Part& part) { return reader_->Read(&part); }
+
+  // REQUIRES: a read returned false. DEADLINE_EXCEEDED (CALL_FAILED) after a silence.
   absl::Status End() {
     const grpc::Status status = reader_->Finish();
     if (!silence_.passed()) return FromGrpcStatus(status, server_);

@@ -79,10 +79,13 @@ void Append(const Json& value, int indent, std::string& out) {
 }  // namespace
 
 std::string ToYaml(const google::protobuf::Message& message) {
-  const Json json = Json::parse(proto::ToJson(message, /*pretty=*/false));
-  if (json.empty()) return "{}\n";
+  return ToYaml(Json::parse(proto::ToJson(message, /*pretty=*/false)));
+}
+
+std::string ToYaml(const Json& object) {
+  if (object.empty()) return "{}\n";
   std::string text;
-  Append(json, 0, text);
+  Append(object, 0, text);
   return text;
 }
 

@@ -127,14 +127,15 @@ absl::Status Export(const CacheOptions& options) {
   v1::ListPlansRequest request;
   request.set_page_size(1000);
   ASSIGN_OR_RETURN(*request.mutable_filter(), ToFilter(options.filter, absl::Now()));
-  ASSIGN_OR_RETURN(v1::ListPlansResponse exported,
-                   CallAllPages(options.server, *options.Connect(), &PlanStub::ListPlans, request));
-  for (const v1::Plan& plan : exported.plans()) {
+  const absl::StatusOr<v1::ListPlansResponse> exported =
+      CallAllPages(options.server, *options.Connect(), &PlanStub::ListPlans, request);
+  RETURN_IF_ERROR(AtFilterFlag(exported.status()));
+  for (const v1::Plan& plan : exported->plans()) {
     ASSIGN_OR_RETURN(const std::string bytes, DownloadPlan(options.server, plan.name()));
     const std::string file = plan.name().substr(plan.name().find('/') + 1) + kSuffix;
     RETURN_IF_ERROR(WriteBytes((options.folder / file).string(), bytes));
   }
-  Print(options.format, exported, [&] { return Count("PLANS", exported.plans_size()); });
+  Print(options.format, *exported, [&] { return Count("PLANS", exported->plans_size()); });
   return absl::OkStatus();
 }
 
@@ -176,6 +177,7 @@ void AddCache(CLI::App& app, Command& command) {
       ->allow_extra_args(false);
   const auto [watch, watched] = add("watch", "Print what happens to plans", Watch);
   AddPlanFilterFlags(*watch, watched->filter);
+  SetHelpOfWatchTimeout(*watch);
   const auto [to, exported] = add("export", "Write plans into a folder, a file each", Export);
   AddPlanFilterFlags(*to, exported->filter);
   const auto [from, imported] = add("import", "File the plans that a folder holds", Import);

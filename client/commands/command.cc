@@ -56,6 +56,10 @@ void AddTimeoutFlag(CLI::App& app, Endpoint& endpoint) {
       ->capture_default_str();
 }
 
+void SetHelpOfWatchTimeout(CLI::App& app) {
+  app.get_option("--timeout")->description("Longest wait for the first answer, seconds");
+}
+
 void AddServerFlags(CLI::App& app, Endpoint& server) {
   AddServerFlag(app, server, "Address of remesh-server, HOST:PORT")
       ->check(ServerAddress())

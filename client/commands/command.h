@@ -14,13 +14,15 @@
 namespace remesh::client {
 
 // The action that the command line asked for; runs after parsing. A status that is not OK ends
-// remeshctl with exit code 1.
+// remeshctl with exit code 1, or 3 if its reason is kOutcomeUnknown.
 using Command = std::function<absl::Status()>;
 
 // --server ADDRESS ($REMESH_SERVER), --timeout SECONDS.
 void AddServerFlags(CLI::App& app, Endpoint& server);
 CLI::Option* AddServerFlag(CLI::App& app, Endpoint& server, const char* help);
 void AddTimeoutFlag(CLI::App& app, Endpoint& endpoint);
+// Says what --timeout means to a command that watches until it is ended.
+void SetHelpOfWatchTimeout(CLI::App& app);
 
 // --socket PATH ($REMESH_SOCKET), --timeout SECONDS.
 void AddSocketFlags(CLI::App& app, Endpoint& worker);

@@ -44,8 +44,9 @@ void AddConfig(CLI::App& app, Command& command) {
   CLI::App* noun = app.add_subcommand("config", "Servers under names: the file of contexts");
   noun->require_subcommand(1);
   noun->footer(
-      "The file is $REMESH_CONFIG, else ~/.config/remesh/config.yaml. Flags and $REMESH_* win over "
-      "it.");
+      "The file is $REMESH_CONFIG, else ~/.config/remesh/config.yaml. Flags win over it, and so "
+      "does "
+      "$REMESH_* unless --context names the context.");
   noun->add_subcommand("view", "Print the file")->callback([&command] { command = View; });
   noun->add_subcommand("get-contexts", "List the contexts")->callback([&command] {
     command = GetContexts;

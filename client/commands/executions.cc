@@ -4,8 +4,8 @@
 
 #include "base/status_macros.h"
 #include "client/commands/commands.h"
+#include "client/execution_wait.h"
 #include "client/execution_watch.h"
-#include "client/progress.h"
 #include "remesh/v1/reshard.grpc.pb.h"
 
 namespace remesh::client {
@@ -49,10 +49,8 @@ absl::Status Get(const ExecutionsOptions& options) {
 }
 
 absl::Status Watch(const ExecutionsOptions& options) {
-  ASSIGN_OR_RETURN(const v1::Execution execution, [&] {
-    ProgressBar bar;
-    return WatchToEnd(options.server, options.name, [&](const v1::Execution& e) { bar.Show(e); });
-  }());
+  ASSIGN_OR_RETURN(const v1::Execution execution,
+                   WaitForEnd(options.server, options.name, WaitOptions()));
   const absl::Status outcome = Outcome(execution);
   // The error goes to stderr.
   Print(options.format, execution, [&] { return ExecutionDetails(execution, outcome.ok()); });
@@ -100,7 +98,9 @@ void AddExecutions(CLI::App& app, Command& command) {
   };
   add("list", "List executions, newest first", ListExecutions);
   add("get", "Show an execution", Get);
-  add("watch", "Wait for an execution's end; exit code 1 unless it SUCCEEDED", Watch);
+  add("watch",
+      "Wait for an execution's end; exit code 0: it SUCCEEDED; 3: the waiting ended first; else 1",
+      Watch);
   add("cancel", "Ask an execution to end; its state stays as it was", Cancel);
   add("resolve", "End an execution whose commit a host can no longer complete", Resolve);
 }

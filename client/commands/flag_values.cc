@@ -47,6 +47,23 @@ CLI::Validator AboveZero(double max) {
 
 CLI::Validator Seconds() { return AboveZero(kSecondsMax); }
 
+CLI::Validator NanosecondsOrMore() {
+  const auto check = [](std::string& text) -> std::string {
+    double number = 0;
+    if (absl::SimpleAtod(text, &number) && number >= 1e-9 && number <= kSecondsMax) return "";
+    return MustBe(text,
+                  absl::StrCat("a number from 1e-9, at most ", static_cast<int64_t>(kSecondsMax)));
+  };
+  return CLI::Validator(check, "");
+}
+
+CLI::Validator FilePath() {
+  const auto check = [](std::string& text) {
+    return text.empty() ? MustBe(text, "the path of a file") : "";
+  };
+  return CLI::Validator(check, "");
+}
+
 CLI::Validator ServerAddress() {
   const auto check = [](std::string& text) -> std::string {
     if (IsServerAddress(text)) return "";

@@ -19,6 +19,10 @@ CLI::Validator WholeNumber(int64_t min = 1, int64_t max = std::numeric_limits<in
 CLI::Validator AboveZero(double max = std::numeric_limits<double>::max());
 // Above 0, up to 30 days.
 CLI::Validator Seconds();
+// The same in whole nanoseconds: refuses what would round to 0, which a message takes for unset.
+CLI::Validator NanosecondsOrMore();
+// Any path but "". For check().
+CLI::Validator FilePath();
 // HOST:PORT, or one of gRPC's own forms (unix:PATH, dns:, ipv4: ...); not a URL. For check().
 CLI::Validator ServerAddress();
 // For commands that work without a server if none is given.

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <iostream>
 #include <memory>
+#include <nlohmann/json.hpp>
 #include <string>
 #include <utility>
 
@@ -9,6 +11,8 @@
 #include "client/commands/commands.h"
 #include "client/files/new_file.h"
 #include "client/server_stream.h"
+#include "client/yaml_output.h"
+#include "proto/convert/text.h"
 #include "remesh/v1/admin.grpc.pb.h"
 #include "service/sha256.h"
 
@@ -58,6 +62,33 @@ absl::Status Receive(const JournalOptions& options, NewFile& file, v1::JournalHe
   return NotWhole(options.server, "its digest differs");
 }
 
+// The header as JSON, with the values that it lacks: no message of the API has them all.
+nlohmann::ordered_json BackupJson(const JournalOptions& options, const v1::JournalHeader& header,
+                                  const std::string& sha256) {
+  using Json = nlohmann::ordered_json;
+  Json json = Json::parse(proto::ToJson(header, /*pretty=*/false));
+  json["file"] = options.file;
+  json["sha256"] = sha256;
+  // A path may be no UTF-8.
+  return Json::parse(json.dump(-1, ' ', false, Json::error_handler_t::replace));
+}
+
+void PrintBackup(const JournalOptions& options, const v1::JournalHeader& header,
+                 const std::string& sha256) {
+  if (options.format == OutputFormat::kName) {
+    std::cout << options.file << "\n";
+  } else if (options.format == OutputFormat::kYaml) {
+    std::cout << ToYaml(BackupJson(options, header, sha256));
+  } else if (options.format == OutputFormat::kJson) {
+    std::cout << BackupJson(options, header, sha256).dump(1) << "\n";
+  } else {
+    Table table({"FILE", "BYTES", "JOURNAL", "SEQUENCE", "SHA-256"}, {"CLUSTER"});
+    table.AddRow({options.file, FormatBytes(header.file_bytes()), header.journal_uid(),
+                  absl::StrCat(header.sequence()), sha256, header.cluster_uid()});
+    std::cout << table.ToString(options.format == OutputFormat::kWide);
+  }
+}
+
 absl::Status BackUp(const JournalOptions& options) {
   using Existing = NewFile::Existing;
   ASSIGN_OR_RETURN(NewFile file, NewFile::Open(options.file, options.force ? Existing::kReplace
@@ -66,12 +97,7 @@ absl::Status BackUp(const JournalOptions& options) {
   v1::JournalTrailer trailer;
   RETURN_IF_ERROR(Receive(options, file, header, trailer));
   RETURN_IF_ERROR(file.Commit());
-  Print(options.format, header, [&] {
-    Table table({"FILE", "BYTES", "JOURNAL", "SEQUENCE", "SHA-256"}, {"CLUSTER"});
-    table.AddRow({options.file, FormatBytes(header.file_bytes()), header.journal_uid(),
-                  absl::StrCat(header.sequence()), trailer.sha256(), header.cluster_uid()});
-    return table;
-  });
+  PrintBackup(options, header, trailer.sha256());
   return absl::OkStatus();
 }
 
@@ -93,7 +119,8 @@ void AddJournal(CLI::App& app, Command& command) {
       ->capture_default_str();
   AddOutputFlag(*sub, options->format);
   sub->add_option("FILE", options->file, "File to write; remesh-server --check-journal reads it")
-      ->required();
+      ->required()
+      ->check(FilePath());
   sub->add_flag("--force", options->force, "Replace a file that is there");
   sub->callback([&command, options] { command = [options] { return BackUp(*options); }; });
 }

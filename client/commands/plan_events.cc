@@ -5,6 +5,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
+#include "client/commands/plan_filter_flags.h"
+#include "client/server_stream.h"
 #include "remesh/v1/plan.grpc.pb.h"
 
 namespace remesh::client {
@@ -26,16 +28,17 @@ std::string LineOf(const v1::WatchPlansResponse& event) {
 
 absl::Status PrintPlanEvents(const Endpoint& server, OutputFormat format,
                              const v1::PlanFilter& filter) {
-  grpc::ClientContext context;
   const auto stub = v1::PlanService::NewStub(ConnectServer(server));
   v1::WatchPlansRequest request;
   *request.mutable_filter() = filter;
-  const auto reader = stub->WatchPlans(&context, request);
-  for (v1::WatchPlansResponse event; reader->Read(&event);) {
+  ServerStream<v1::WatchPlansResponse> stream(
+      server, [&](grpc::ClientContext* context) { return stub->WatchPlans(context, request); });
+  v1::WatchPlansResponse event;  // the first is SYNCED if no plan is there
+  for (bool read = stream.Read(event); read; read = stream.ReadNextChange(event)) {
     PrintNext(format, event, LineOf(event));
     RETURN_IF_ERROR(CheckStdout());
   }
-  return FromGrpcStatus(reader->Finish(), server);
+  return AtFilterFlag(stream.End());
 }
 
 }  // namespace remesh::client

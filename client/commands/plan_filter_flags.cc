@@ -3,6 +3,7 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
 #include "base/error.h"
 #include "base/status_macros.h"
 #include "service/units.h"
@@ -120,6 +121,15 @@ absl::StatusOr<v1::PlanFilter> ToFilter(const PlanFilterFlags& flags, absl::Time
                      Before("--unused", flags.unused, now));
   }
   return filter;
+}
+
+absl::Status AtFilterFlag(const absl::Status& status) {
+  constexpr char kField[] = "filter.state", kFlag[] = "--state";
+  ErrorInfo info = GetErrorInfo(status);
+  absl::string_view message = status.message();
+  if (info.metadata["field"] != kField || !absl::ConsumePrefix(&message, kField)) return status;
+  info.metadata["field"] = kFlag;
+  return MakeError(status.code(), absl::StrCat(kFlag, message), info);
 }
 
 }  // namespace remesh::client

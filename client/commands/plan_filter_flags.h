@@ -25,4 +25,8 @@ void AddPlanFilterFlags(CLI::App& app, PlanFilterFlags& flags);
 // INVALID_ARGUMENT names the flag.
 absl::StatusOr<v1::PlanFilter> ToFilter(const PlanFilterFlags& flags, absl::Time now);
 
+// The server's refusal of a filter, with --state for the field that it names. Every other value is
+// checked before it is sent.
+absl::Status AtFilterFlag(const absl::Status& status);
+
 }  // namespace remesh::client

@@ -15,6 +15,7 @@
 #include "client/commands/plan_files.h"
 #include "client/commands/plan_filter_flags.h"
 #include "client/commands/plan_report.h"
+#include "client/files/new_file.h"
 #include "client/input.h"
 #include "client/plan_stream.h"
 #include "client/transfer_output.h"
@@ -34,6 +35,7 @@ struct PlansOptions {
   std::string sort;
   PlanReport report;
   std::string file, spec;
+  bool force = false;
 
   std::unique_ptr<PlanStub> Connect() const {
     return v1::PlanService::NewStub(ConnectServer(server));
@@ -107,10 +109,11 @@ absl::Status ListPlans(const PlansOptions& options) {
   request.set_page_size(1000);
   request.set_view(v1::SUMMARY);
   ASSIGN_OR_RETURN(*request.mutable_filter(), ToFilter(options.filter, absl::Now()));
-  ASSIGN_OR_RETURN(v1::ListPlansResponse response,
-                   CallAllPages(options.server, *options.Connect(), &PlanStub::ListPlans, request));
-  if (!options.sort.empty()) Sort(options.sort, *response.mutable_plans());
-  Print(options.format, response, [&] { return Rows(response.plans()); });
+  absl::StatusOr<v1::ListPlansResponse> response =
+      CallAllPages(options.server, *options.Connect(), &PlanStub::ListPlans, request);
+  RETURN_IF_ERROR(AtFilterFlag(response.status()));
+  if (!options.sort.empty()) Sort(options.sort, *response->mutable_plans());
+  Print(options.format, *response, [&] { return Rows(response->plans()); });
   return absl::OkStatus();
 }
 
@@ -190,9 +193,20 @@ absl::Status ExplainOne(const PlansOptions& options) {
   return absl::OkStatus();
 }
 
-absl::Status Export(const PlansOptions& options) {
+absl::Status ExportToStdout(const PlansOptions& options) {
   ASSIGN_OR_RETURN(const std::string bytes, DownloadPlan(options.server, NameOf(options)));
-  return WriteBytes(options.file, bytes);
+  std::cout << bytes;
+  return absl::OkStatus();
+}
+
+absl::Status Export(const PlansOptions& options) {
+  if (options.file == "-") return ExportToStdout(options);
+  using Existing = NewFile::Existing;
+  ASSIGN_OR_RETURN(NewFile file, NewFile::Open(options.file, options.force ? Existing::kReplace
+                                                                           : Existing::kKeep));
+  ASSIGN_OR_RETURN(const std::string bytes, DownloadPlan(options.server, NameOf(options)));
+  RETURN_IF_ERROR(file.Write(bytes));
+  return file.Commit();
 }
 
 absl::Status Import(const PlansOptions& options) {
@@ -213,6 +227,7 @@ void AddPlans(CLI::App& app, Command& command) {
                        absl::Status (*run)(const PlansOptions&)) {
     const auto [sub, options] = AddVerb(*plans, command, verb, help, run);
     if (run == ListPlans || run == Watch) AddPlanFilterFlags(*sub, options->filter);
+    if (run == Watch) SetHelpOfWatchTimeout(*sub);
     if (run != ListPlans && run != Watch && run != Import)
       sub->add_option("NAME", options->name, "plans/{...}")->required();
     return std::make_pair(sub, options);
@@ -237,7 +252,10 @@ void AddPlans(CLI::App& app, Command& command) {
   add("unpin", "End a pin", Unpin);
   add("watch", "Print the plans that are there, then what happens to them", Watch);
   const auto [to, exported] = add("export", "Write a plan to a file", Export);
-  to->add_option("FILE", exported->file, "File to write")->required();
+  to->add_option("FILE", exported->file, "File to write; - is stdout")
+      ->required()
+      ->check(FilePath());
+  to->add_flag("--force", exported->force, "Replace a file that is there");
   const auto [from, imported] = add("import", "File a plan that export wrote", Import);
   from->add_option("FILE", imported->file, "File to read; - is stdin")->required();
   from->add_option("-f,--spec", imported->spec,

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <cmath>
 #include <iostream>
 #include <memory>
 #include <string>
@@ -8,9 +9,9 @@
 #include "base/error.h"
 #include "base/status_macros.h"
 #include "client/commands/commands.h"
+#include "client/execution_wait.h"
 #include "client/execution_watch.h"
 #include "client/input.h"
-#include "client/progress.h"
 #include "google/protobuf/util/time_util.h"
 #include "remesh/v1/reshard.grpc.pb.h"
 #include "remesh/v1/state.grpc.pb.h"
@@ -31,6 +32,28 @@ struct ReshardOptions {
   Strategy strategy = v1::PlanOptions::STRATEGY_UNSPECIFIED;
 };
 
+// The generation from which the execution with this request id started; 0 if there is none. A
+// request id belongs to the state that `state` is, not to a later one of the same name.
+absl::StatusOr<int64_t> GenerationOfRequestId(const ReshardOptions& options,
+                                              const v1::State& state) {
+  const auto stub = v1::ReshardService::NewStub(ConnectServer(options.server));
+  v1::ListExecutionsRequest request;
+  request.set_parent(state.name().substr(0, state.name().find("/states/")));
+  request.set_page_size(1000);
+  ASSIGN_OR_RETURN(
+      const v1::ListExecutionsResponse all,
+      CallAllPages(options.server, *stub, &v1::ReshardService::Stub::ListExecutions, request));
+  for (const v1::Execution& execution : all.executions()) {
+    if (execution.request_id() == options.request_id && execution.state() == state.name() &&
+        execution.state_uid() == state.uid())
+      return execution.source_generation();
+  }
+  return 0;
+}
+
+// Without --generation the latest, but for a repeated command the one from which it started before:
+// the request must be the same, or the server refuses its id. The state is read first: if the
+// execution starts between the two calls, this generation is the one from which it starts.
 absl::StatusOr<int64_t> Generation(const ReshardOptions& options) {
   if (options.generation > 0) return options.generation;
   const auto stub = v1::StateService::NewStub(ConnectServer(options.server));
@@ -38,7 +61,9 @@ absl::StatusOr<int64_t> Generation(const ReshardOptions& options) {
   request.set_name(options.state);
   ASSIGN_OR_RETURN(const v1::State state,
                    Call(options.server, *stub, &v1::StateService::Stub::GetState, request));
-  return state.generation();
+  if (options.request_id.empty()) return state.generation();
+  ASSIGN_OR_RETURN(const int64_t before, GenerationOfRequestId(options, state));
+  return before > 0 ? before : state.generation();
 }
 
 absl::StatusOr<v1::StartExecutionRequest> ToRequest(const ReshardOptions& options) {
@@ -47,8 +72,8 @@ absl::StatusOr<v1::StartExecutionRequest> ToRequest(const ReshardOptions& option
   request.set_request_id(options.request_id);
   request.set_validate_only(options.validate_only);
   if (options.deadline_seconds > 0) {
-    *request.mutable_deadline() = google::protobuf::util::TimeUtil::MillisecondsToDuration(
-        static_cast<int64_t>(options.deadline_seconds * 1e3));
+    *request.mutable_deadline() = google::protobuf::util::TimeUtil::NanosecondsToDuration(
+        std::llround(options.deadline_seconds * 1e9));
   }
   if (!options.plan.empty()) {
     request.set_plan(options.plan);
@@ -81,9 +106,9 @@ absl::Status Reshard(const ReshardOptions& options) {
   RETURN_IF_ERROR(Refusal(options, started.status()));
   v1::Execution execution = *std::move(started);
   if (!options.no_wait && !options.validate_only) {
-    ProgressBar bar;
-    ASSIGN_OR_RETURN(execution, WatchToEnd(options.server, execution.name(),
-                                           [&](const v1::Execution& e) { bar.Show(e); }));
+    // Whatever ends the wait, the user knows what to look for.
+    const WaitOptions wait = {.exists = true, .prints_name = IsTable(options.format)};
+    ASSIGN_OR_RETURN(execution, WaitForEnd(options.server, execution.name(), wait));
   }
   // A validated execution has no name, but its plan has.
   if (options.format == OutputFormat::kName && options.validate_only) {
@@ -131,7 +156,8 @@ void AddReshard(CLI::App& app, Command& command) {
   CLI::App* reshard =
       app.add_subcommand("reshard", "Move a state to other shardings, and wait for the end");
   reshard->footer(
-      "Exit code 0: it SUCCEEDED; 1: refused, FAILED or CANCELLED, and the state is as it was.\n"
+      "Exit code 0: it SUCCEEDED; 1: refused, FAILED or CANCELLED, and the state is as it was;\n"
+      "3: outcome unknown, the waiting ended first: see remeshctl executions get.\n"
       "Ctrl-C ends the waiting only; remeshctl executions cancel ends the move.");
   auto options = std::make_shared<ReshardOptions>();
   AddServerFlags(*reshard, options->server);
@@ -144,12 +170,13 @@ void AddReshard(CLI::App& app, Command& command) {
   how->require_option(1);
   reshard
       ->add_option("--generation", options->generation,
-                   "Generation to start from; the latest without it")
+                   "Generation to start from; without it the latest, or that of the move which "
+                   "--request-id started")
       ->transform(WholeNumber());
   reshard
       ->add_option("--deadline", options->deadline_seconds,
                    "Longest that the move may take, seconds (300)")
-      ->transform(Seconds());
+      ->transform(NanosecondsOrMore());
   reshard->add_option("--request-id", options->request_id,
                       "The same id never starts a second move");
   AddPlanningFlags(*reshard, *options);

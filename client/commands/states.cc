@@ -8,6 +8,7 @@
 #include "base/status_macros.h"
 #include "client/commands/commands.h"
 #include "client/input.h"
+#include "client/server_stream.h"
 #include "remesh/v1/state.grpc.pb.h"
 
 namespace remesh::client {
@@ -124,14 +125,16 @@ absl::Status Delete(const StatesOptions& options) {
 absl::Status Watch(const StatesOptions& options) {
   v1::WatchStateRequest request;
   request.set_name(options.name);
-  grpc::ClientContext context;
   const std::unique_ptr<StateStub> stub = options.Connect();
-  const auto reader = stub->WatchState(&context, request);
-  for (v1::State state; reader->Read(&state);) {
+  ServerStream<v1::State> stream(options.server, [&](grpc::ClientContext* context) {
+    return stub->WatchState(context, request);
+  });
+  v1::State state;
+  for (bool read = stream.Read(state); read; read = stream.ReadNextChange(state)) {
     PrintNext(options.format, state, LineOf(state));
     RETURN_IF_ERROR(CheckStdout());
   }
-  return FromGrpcStatus(reader->Finish(), options.server);
+  return stream.End();
 }
 
 }  // namespace
@@ -156,7 +159,8 @@ void AddStates(CLI::App& app, Command& command) {
   create->add_option("NAME", create_options->name, "Overrides the name in the file");
   create->add_flag("--validate-only", create_options->validate_only, "Check it, declare nothing");
   add("delete", "Delete a state and free its buffers", Delete, true);
-  add("watch", "Print a state now and after every change", Watch, true);
+  const auto [watch, _] = add("watch", "Print a state now and after every change", Watch, true);
+  SetHelpOfWatchTimeout(*watch);
 }
 
 }  // namespace remesh::client

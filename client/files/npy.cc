@@ -116,7 +116,8 @@ absl::StatusOr<NpyHeader> ParseNpyHeader(std::string_view start) {
   RETURN_IF_ERROR(planner::ValidateShape(header.shape, planner::BitWidth(header.type)));
   const std::string_view order = After(dictionary, "fortran_order");
   if (order.substr(0, 5) != "False") {
-    return InvalidField("fortran_order", order.substr(0, 5), "must be False: rows first");
+    return InvalidField("fortran_order", order.substr(0, order.find_first_of(", }")),
+                        "must be False: rows first");
   }
   header.bytes = offset + length;
   return header;

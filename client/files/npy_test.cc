@@ -43,6 +43,15 @@ TEST(Npy, ReadsWhatNumpyWrites) {
   EXPECT_EQ(header->shape, (Shape{2, 3}));
 }
 
+// Regression: the value was "True,".
+TEST(Npy, QuotesTheOrderAlone) {
+  EXPECT_EQ(
+      ParseNpyHeader(WithDictionary("{'descr': '<f4', 'fortran_order': True, 'shape': (2,), }"))
+          .status()
+          .message(),
+      "fortran_order: value \"True\" must be False: rows first");
+}
+
 TEST(Npy, NamesTheFieldThatItRefuses) {
   const auto field = [](const std::string& text) {
     return GetErrorInfo(ParseNpyHeader(text).status()).metadata["field"];

@@ -68,7 +68,7 @@ class CacheCommandTest(ClusterTest):
         self.assertEqual(self.names("--unpinned"), [large])
         self.assertIn("--source-devices", self.ctl("plans", "list", "--source-devices", "9..3", code=2))
         self.assertIn("--older", self.ctl("plans", "list", "--older", "soon", code=2))
-        self.assertIn("filter.state", self.ctl("plans", "list", "--state", "nonsense", code=1))
+        self.assertIn("--state: value", self.ctl("plans", "list", "--state", "nonsense", code=1))
         self.ctl("plans", "list", "--tier", "tape", code=2)
         header, first, _ = self.ctl("plans", "list").splitlines()
         self.assertTrue(header.startswith("NAME"))
