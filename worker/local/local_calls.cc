@@ -1,25 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "worker/local/local_calls.h"
 
-#include <set>
+#include <algorithm>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "absl/strings/numbers.h"
 #include "base/error.h"
 #include "base/status_macros.h"
 
 namespace remesh::worker {
-namespace {
-
-// Whether the call may succeed later without a change by its caller.
-bool MayCome(const ErrorInfo& why) {
-  return why.reason == "STATE_NOT_FOUND" || why.reason == "GENERATION_NOT_FOUND" ||
-         why.reason == "NOT_READABLE";
-}
-
-}  // namespace
-
 void LocalCalls::Allocate(CallId id, const v1::AllocateRequest& request,
                           Done<v1::ShardsResponse> done) {
   Wait(
@@ -59,68 +50,96 @@ void LocalCalls::Lend(CallId id, const v1::LendRequest& request, uid_t lender,
 // The call may have ended while its memory was opened.
 void LocalCalls::Lent(CallId id, const absl::Status& status) {
   const auto it = waiting_.find(id);
-  if (it == waiting_.end() || MustWait(it->second, status)) return;
+  if (it == waiting_.end()) return;
+  if (auto key = WaitsFor(it->second.patient, status))
+    return Await(id, it->second, *std::move(key));
   if (!status.ok()) return End(id, status);
   End(id, v1::ShardsResponse());
 }
 
-bool LocalCalls::MustWait(Waiting& waiting, const absl::Status& status) {
-  waiting.wanted.clear();
-  waiting.reserving.clear();
-  waiting.lending.clear();
-  if (status.ok()) return false;
+std::optional<LocalCalls::Key> LocalCalls::WaitsFor(bool patient, const absl::Status& status) {
+  if (status.ok()) return std::nullopt;
   const ErrorInfo why = GetErrorInfo(status);
-  if (why.reason == "BEING_RESERVED") waiting.reserving = why.metadata.at("state");
-  if (why.reason == "STATE_NOT_FOUND") waiting.wanted = why.metadata.at("state");
-  if (why.reason == "BEING_LENT") waiting.lending = why.metadata.at("state");
-  return !waiting.reserving.empty() || !waiting.lending.empty() ||
-         (waiting.patient && MayCome(why));
+  const auto key = [&](Awaits awaits) { return Key{why.metadata.at("state"), awaits}; };
+  if (why.reason == "BEING_RESERVED") return key(Awaits::kMemory);
+  if (why.reason == "BEING_LENT") return key(Awaits::kOpening);
+  if (!patient) return std::nullopt;
+  if (why.reason == "STATE_NOT_FOUND") return key(Awaits::kState);
+  if (why.reason == "GENERATION_NOT_FOUND") return key(Awaits::kGeneration);
+  if (why.reason != "NOT_READABLE") return std::nullopt;
+  Key readable = key(Awaits::kSeal);
+  (void)absl::SimpleAtoi(why.metadata.at("generation"), &readable.generation);
+  return readable;
+}
+
+void LocalCalls::Await(CallId id, Waiting& waiting, Key key) {
+  if (key == waiting.key) return;
+  Unlist(id, waiting.key);
+  waiting.key = std::move(key);
+  by_key_[waiting.key].insert(id);
+  if (waiting.key.awaits == Awaits::kState) wanted_(waiting.key.state);
+}
+
+void LocalCalls::Unlist(CallId id, const Key& key) {
+  const auto ids = by_key_.find(key);
+  if (ids == by_key_.end()) return;
+  ids->second.erase(id);
+  if (ids->second.empty()) by_key_.erase(ids);
 }
 
 void LocalCalls::Wait(CallId id, bool wait,
                       absl::AnyInvocable<absl::StatusOr<v1::ShardsResponse>()> call,
                       Done<v1::ShardsResponse> done) {
-  Waiting waiting{.call = std::move(call), .done = std::move(done), .patient = wait};
-  auto result = waiting.call();
-  if (!MustWait(waiting, result.status())) return waiting.done(std::move(result));
-  const std::string wanted = waiting.wanted;
-  waiting_[id] = std::move(waiting);
-  if (!wanted.empty()) wanted_(wanted);
+  auto result = call();
+  auto key = WaitsFor(wait, result.status());
+  if (!key) return done(std::move(result));
+  Waiting& waiting =
+      waiting_[id] = {.call = std::move(call), .done = std::move(done), .patient = wait, .key = {}};
+  Await(id, waiting, *std::move(key));
 }
 
-void LocalCalls::Retry() {
+void LocalCalls::Retry(const std::string& state) {
   std::vector<CallId> ids;
-  for (const auto& [id, waiting] : waiting_) ids.push_back(id);
+  for (auto it = by_key_.lower_bound(Key{.state = state});
+       it != by_key_.end() && it->first.state == state; ++it) {
+    if (it->first.awaits != Awaits::kOpening)
+      ids.insert(ids.end(), it->second.begin(), it->second.end());
+  }
+  std::sort(ids.begin(), ids.end());
+  Retry(ids);
+}
+
+void LocalCalls::Sealed(const std::string& state, int64_t generation) {
+  const auto ids = by_key_.find(Key{state, Awaits::kSeal, generation});
+  if (ids != by_key_.end()) Retry(std::vector<CallId>(ids->second.begin(), ids->second.end()));
+}
+
+void LocalCalls::Retry(const std::vector<CallId>& ids) {
   for (const CallId id : ids) {
     const auto it = waiting_.find(id);
-    if (it == waiting_.end() || !it->second.lending.empty()) continue;
-    const std::string wanted = it->second.wanted;
+    if (it == waiting_.end()) continue;
     auto result = it->second.call();
-    if (MustWait(it->second, result.status())) {
-      if (!it->second.wanted.empty() && wanted.empty()) wanted_(it->second.wanted);
-      continue;
+    auto key = WaitsFor(it->second.patient, result.status());
+    if (key) {
+      Await(id, it->second, *std::move(key));
+    } else {
+      End(id, std::move(result));
     }
-    Waiting waiting = std::move(it->second);
-    waiting_.erase(it);
-    waiting.done(std::move(result));
   }
 }
 
 void LocalCalls::Reserved(const std::string& state, const absl::Status& status) {
-  std::vector<CallId> failed;
-  for (const auto& [id, waiting] : waiting_) {
-    if (!status.ok() && waiting.reserving == state) failed.push_back(id);
+  const auto ids = by_key_.find(Key{state, Awaits::kMemory});
+  if (!status.ok() && ids != by_key_.end()) {
+    for (const CallId id : std::set<CallId>(ids->second)) End(id, status);
   }
-  for (const CallId id : failed) End(id, status);
-  Retry();
+  Retry(state);
 }
 
 void LocalCalls::SayWanted() {
-  std::set<std::string> states;
-  for (const auto& [id, waiting] : waiting_) {
-    if (!waiting.wanted.empty()) states.insert(waiting.wanted);
+  for (const auto& [key, ids] : by_key_) {
+    if (key.awaits == Awaits::kState) wanted_(key.state);
   }
-  for (const std::string& state : states) wanted_(state);
 }
 
 void LocalCalls::End(CallId id, absl::StatusOr<v1::ShardsResponse> result) {
@@ -128,12 +147,14 @@ void LocalCalls::End(CallId id, absl::StatusOr<v1::ShardsResponse> result) {
   if (it == waiting_.end()) return;
   Waiting waiting = std::move(it->second);
   waiting_.erase(it);
+  Unlist(id, waiting.key);
   waiting.done(std::move(result));
 }
 
 void LocalCalls::Cancel(CallId id) {
   const auto it = waiting_.find(id);
-  if (it != waiting_.end()) buffers_->StopLending(it->second.lending);
+  if (it == waiting_.end()) return;
+  if (it->second.key.awaits == Awaits::kOpening) buffers_->StopLending(it->second.key.state);
   End(id, MakeError(absl::StatusCode::kCancelled, "the call was cancelled while it waited",
                     {"CANCELLED", {}}));
 }

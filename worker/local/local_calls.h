@@ -3,11 +3,15 @@
 
 #include <sys/types.h>
 
+#include <compare>
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
+#include <set>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/functional/any_invocable.h"
 #include "absl/status/statusor.h"
@@ -37,8 +41,10 @@ class LocalCalls {
   void GetShards(CallId id, const v1::GetShardsRequest& request, Done<v1::ShardsResponse> done);
 
   int waiting() const { return static_cast<int>(waiting_.size()); }
-  // Runs the waiting calls again; to be called after a change.
-  void Retry();
+  // Runs the waiting calls of a state again; to be called after a change of it.
+  void Retry(const std::string& state);
+  // Runs the calls again that wait for this generation to be readable: all its shards are sealed.
+  void Sealed(const std::string& state, int64_t generation);
   // Ends the calls that wait for memory of `state`: it is reserved, or `status` says why it is not.
   void Reserved(const std::string& state, const absl::Status& status);
   // Calls `wanted` again for each state that a call waits for.
@@ -50,26 +56,43 @@ class LocalCalls {
   void Close();
 
  private:
-  void Wait(CallId id, bool wait, absl::AnyInvocable<absl::StatusOr<v1::ShardsResponse>()> call,
-            Done<v1::ShardsResponse> done);
-  void End(CallId id, absl::StatusOr<v1::ShardsResponse> result);
-  void Lent(CallId id, const absl::Status& status);
-
+  // What a call waits for.
+  enum class Awaits {
+    kState,       // that the state is created
+    kGeneration,  // that the generation comes to this host
+    kSeal,        // that the generation, which is here, is readable
+    kMemory,      // the state's memory, which is being reserved
+    kOpening,     // the call's own memory, which is being opened
+  };
+  struct Key {
+    std::string state;
+    Awaits awaits = Awaits::kState;
+    int64_t generation = 0;  // of kSeal alone
+    auto operator<=>(const Key&) const = default;
+  };
   struct Waiting {
     absl::AnyInvocable<absl::StatusOr<v1::ShardsResponse>()> call;
     Done<v1::ShardsResponse> done;
-    bool patient = false;   // waits on every MayCome() error, not for memory alone
-    std::string wanted;     // the state, if the call waits for it to be created
-    std::string reserving;  // the state, if the call waits for its memory
-    std::string lending;    // the state, if the call's own memory is being opened
+    bool patient = false;  // waits on every error that may pass, not for memory alone
+    Key key;
   };
 
-  // Whether the call must wait, given its result. Records in `waiting` what it waits for.
-  static bool MustWait(Waiting& waiting, const absl::Status& status);
+  void Wait(CallId id, bool wait, absl::AnyInvocable<absl::StatusOr<v1::ShardsResponse>()> call,
+            Done<v1::ShardsResponse> done);
+  // What the call must wait for, given its result; nullopt if it has ended.
+  static std::optional<Key> WaitsFor(bool patient, const absl::Status& status);
+  // Records what a call in `waiting_` waits for from now on.
+  void Await(CallId id, Waiting& waiting, Key key);
+  void Unlist(CallId id, const Key& key);
+  void Retry(const std::vector<CallId>& ids);
+  void End(CallId id, absl::StatusOr<v1::ShardsResponse> result);
+  void Lent(CallId id, const absl::Status& status);
 
   StateBuffers* const buffers_;
   Wanted wanted_;
   std::map<CallId, Waiting> waiting_;
+  // The same calls by what they wait for, so that a change costs only what it concerns.
+  std::map<Key, std::set<CallId>> by_key_;
 };
 
 }  // namespace remesh::worker

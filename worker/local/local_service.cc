@@ -111,7 +111,8 @@ grpc::ServerUnaryReactor* LocalService::Seal(grpc::CallbackServerContext* contex
   if (auto* refused = RefusedCall(*gate_, *context, *request)) return refused;
   return RunOn(strand_, response, [this, request = *request] {
     auto result = buffers_->Seal(request);
-    calls_->Retry();
+    if (result.ok() && result->sealed_shards() == result->total_shards())
+      calls_->Sealed(request.state(), result->generation());
     return result;
   });
 }
