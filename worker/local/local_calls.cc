@@ -7,44 +7,52 @@
 #include <vector>
 
 #include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
 #include "base/error.h"
 #include "base/status_macros.h"
 
 namespace remesh::worker {
-void LocalCalls::Allocate(CallId id, const v1::AllocateRequest& request,
+void LocalCalls::Allocate(CallId id, const v1::AllocateRequest& request, uid_t user,
                           Done<v1::ShardsResponse> done) {
-  Wait(
-      id, request.wait(), [this, request] { return buffers_->Allocate(request); }, std::move(done));
+  Begin(id, {.call = [this, request] { return buffers_->Allocate(request); },
+             .done = std::move(done),
+             .patient = request.wait(),
+             .user = user});
 }
 
-void LocalCalls::GetShards(CallId id, const v1::GetShardsRequest& request,
+void LocalCalls::GetShards(CallId id, const v1::GetShardsRequest& request, uid_t user,
                            Done<v1::ShardsResponse> done) {
-  Wait(
-      id, request.wait(), [this, request] { return buffers_->GetShards(request); },
-      std::move(done));
+  Begin(id, {.call = [this, request] { return buffers_->GetShards(request); },
+             .done = std::move(done),
+             .patient = request.wait(),
+             .user = user});
 }
 
 // Waiting calls answer with shards, so the lambda keeps Lend's own response beside that answer.
-void LocalCalls::Lend(CallId id, const v1::LendRequest& request, uid_t lender,
+void LocalCalls::Lend(CallId id, const v1::LendRequest& request, uid_t user,
                       Done<v1::SealResponse> done) {
+  if (absl::Status may = CheckMayWait(user); !may.ok()) return done(std::move(may));
   auto response = std::make_shared<v1::SealResponse>();
   const auto keep = [response](absl::StatusOr<v1::SealResponse> lent) {
     if (lent.ok()) *response = *std::move(lent);
     return lent.status();
   };
-  Wait(
-      id, request.wait(),
-      [this, id, request, lender, keep]() -> absl::StatusOr<v1::ShardsResponse> {
-        const auto later = [this, id, keep](absl::StatusOr<v1::SealResponse> lent) {
-          Lent(id, keep(std::move(lent)));
-        };
-        RETURN_IF_ERROR(keep(buffers_->Lend(request, lender, later)));
-        return v1::ShardsResponse();
-      },
-      [response, done = std::move(done)](absl::StatusOr<v1::ShardsResponse> result) mutable {
-        if (!result.ok()) return done(result.status());
-        done(std::move(*response));
-      });
+  auto call = [this, id, request, user, keep]() -> absl::StatusOr<v1::ShardsResponse> {
+    const auto later = [this, id, keep](absl::StatusOr<v1::SealResponse> lent) {
+      Lent(id, keep(std::move(lent)));
+    };
+    RETURN_IF_ERROR(keep(buffers_->Lend(request, user, later)));
+    return v1::ShardsResponse();
+  };
+  auto answer = [response,
+                 done = std::move(done)](absl::StatusOr<v1::ShardsResponse> result) mutable {
+    if (!result.ok()) return done(result.status());
+    done(std::move(*response));
+  };
+  Begin(id, {.call = std::move(call),
+             .done = std::move(answer),
+             .patient = request.wait(),
+             .user = user});
 }
 
 // The call may have ended while its memory was opened.
@@ -87,15 +95,26 @@ void LocalCalls::Unlist(CallId id, const Key& key) {
   if (ids->second.empty()) by_key_.erase(ids);
 }
 
-void LocalCalls::Wait(CallId id, bool wait,
-                      absl::AnyInvocable<absl::StatusOr<v1::ShardsResponse>()> call,
-                      Done<v1::ShardsResponse> done) {
-  auto result = call();
-  auto key = WaitsFor(wait, result.status());
-  if (!key) return done(std::move(result));
-  Waiting& waiting =
-      waiting_[id] = {.call = std::move(call), .done = std::move(done), .patient = wait, .key = {}};
-  Await(id, waiting, *std::move(key));
+absl::Status LocalCalls::CheckMayWait(uid_t user) const {
+  const auto known = of_user_.find(user);
+  const bool full = known != of_user_.end() && known->second >= limits_.of_user;
+  if (!full && waiting() < limits_.all) return absl::OkStatus();
+  const std::string uid = absl::StrCat(user);
+  const std::string most = absl::StrCat(full ? limits_.of_user : limits_.all);
+  return MakeError(
+      absl::StatusCode::kResourceExhausted,
+      absl::StrCat("calls that wait on this host: ", most, ", as many as ",
+                   full ? absl::StrCat("uid ", uid) : "all users together", " may have there"),
+      {"WAITING_CALLS", {{"uid", uid}, {"waiting_max", most}}});
+}
+
+void LocalCalls::Begin(CallId id, Waiting call) {
+  auto result = call.call();
+  auto key = WaitsFor(call.patient, result.status());
+  if (!key) return call.done(std::move(result));
+  if (absl::Status may = CheckMayWait(call.user); !may.ok()) return call.done(std::move(may));
+  ++of_user_[call.user];
+  Await(id, waiting_[id] = std::move(call), *std::move(key));
 }
 
 void LocalCalls::Retry(const std::string& state) {
@@ -148,6 +167,7 @@ void LocalCalls::End(CallId id, absl::StatusOr<v1::ShardsResponse> result) {
   Waiting waiting = std::move(it->second);
   waiting_.erase(it);
   Unlist(id, waiting.key);
+  if (--of_user_.at(waiting.user) == 0) of_user_.erase(waiting.user);
   waiting.done(std::move(result));
 }
 

@@ -31,14 +31,24 @@ class LocalCalls {
   // Called when a call waits for a state that this host does not know.
   using Wanted = absl::AnyInvocable<void(const std::string& state)>;
 
-  // `buffers` must outlive this.
-  LocalCalls(StateBuffers* buffers, Wanted wanted)
-      : buffers_(buffers), wanted_(std::move(wanted)) {}
+  // How many calls may wait. Each takes a few kilobytes until its caller gives up.
+  struct Limits {
+    int of_user = 4096;
+    int all = 16384;
+  };
 
-  void Allocate(CallId id, const v1::AllocateRequest& request, Done<v1::ShardsResponse> done);
-  // `lender`: the user who calls.
-  void Lend(CallId id, const v1::LendRequest& request, uid_t lender, Done<v1::SealResponse> done);
-  void GetShards(CallId id, const v1::GetShardsRequest& request, Done<v1::ShardsResponse> done);
+  // `buffers` must outlive this.
+  LocalCalls(StateBuffers* buffers, Wanted wanted) : LocalCalls(buffers, std::move(wanted), {}) {}
+  LocalCalls(StateBuffers* buffers, Wanted wanted, Limits limits)
+      : buffers_(buffers), wanted_(std::move(wanted)), limits_(limits) {}
+
+  // `user` calls. RESOURCE_EXHAUSTED (WAITING_CALLS) for a call that would have to wait while as
+  // many wait as may, and for Lend, which must not begin to open memory then, in any case.
+  void Allocate(CallId id, const v1::AllocateRequest& request, uid_t user,
+                Done<v1::ShardsResponse> done);
+  void Lend(CallId id, const v1::LendRequest& request, uid_t user, Done<v1::SealResponse> done);
+  void GetShards(CallId id, const v1::GetShardsRequest& request, uid_t user,
+                 Done<v1::ShardsResponse> done);
 
   int waiting() const { return static_cast<int>(waiting_.size()); }
   // Runs the waiting calls of a state again; to be called after a change of it.
@@ -74,11 +84,13 @@ class LocalCalls {
     absl::AnyInvocable<absl::StatusOr<v1::ShardsResponse>()> call;
     Done<v1::ShardsResponse> done;
     bool patient = false;  // waits on every error that may pass, not for memory alone
+    uid_t user = 0;
     Key key;
   };
 
-  void Wait(CallId id, bool wait, absl::AnyInvocable<absl::StatusOr<v1::ShardsResponse>()> call,
-            Done<v1::ShardsResponse> done);
+  // Runs a call, which waits from then on if it must.
+  void Begin(CallId id, Waiting call);
+  absl::Status CheckMayWait(uid_t user) const;
   // What the call must wait for, given its result; nullopt if it has ended.
   static std::optional<Key> WaitsFor(bool patient, const absl::Status& status);
   // Records what a call in `waiting_` waits for from now on.
@@ -90,6 +102,8 @@ class LocalCalls {
 
   StateBuffers* const buffers_;
   Wanted wanted_;
+  const Limits limits_;
+  std::map<uid_t, int> of_user_;  // how many of the user's calls wait
   std::map<CallId, Waiting> waiting_;
   // The same calls by what they wait for, so that a change costs only what it concerns.
   std::map<Key, std::set<CallId>> by_key_;

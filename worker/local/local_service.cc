@@ -80,20 +80,20 @@ grpc::ServerUnaryReactor* LocalService::Allocate(grpc::CallbackServerContext* co
                                                  const v1::AllocateRequest* request,
                                                  v1::ShardsResponse* response) {
   if (auto* refused = RefusedCall(*gate_, *context, *request)) return refused;
-  return RunWaiting(strand_, calls_, next_call_++, response,
-                    [calls = calls_, request = *request](auto id, auto done) {
-                      calls->Allocate(id, request, std::move(done));
-                    });
+  return RunWaiting(
+      strand_, calls_, next_call_++, response,
+      [calls = calls_, request = *request, user = gate_->UserOf(context->peer())](
+          auto id, auto done) { calls->Allocate(id, request, user, std::move(done)); });
 }
 
 grpc::ServerUnaryReactor* LocalService::GetShards(grpc::CallbackServerContext* context,
                                                   const v1::GetShardsRequest* request,
                                                   v1::ShardsResponse* response) {
   if (auto* refused = RefusedCall(*gate_, *context, *request)) return refused;
-  return RunWaiting(strand_, calls_, next_call_++, response,
-                    [calls = calls_, request = *request](auto id, auto done) {
-                      calls->GetShards(id, request, std::move(done));
-                    });
+  return RunWaiting(
+      strand_, calls_, next_call_++, response,
+      [calls = calls_, request = *request, user = gate_->UserOf(context->peer())](
+          auto id, auto done) { calls->GetShards(id, request, user, std::move(done)); });
 }
 
 grpc::ServerUnaryReactor* LocalService::Lend(grpc::CallbackServerContext* context,
@@ -101,8 +101,8 @@ grpc::ServerUnaryReactor* LocalService::Lend(grpc::CallbackServerContext* contex
                                              v1::SealResponse* response) {
   if (auto* refused = RefusedCall(*gate_, *context, *request)) return refused;
   return RunWaiting(strand_, calls_, next_call_++, response,
-                    [calls = calls_, request = *request, lender = gate_->UserOf(context->peer())](
-                        auto id, auto done) { calls->Lend(id, request, lender, std::move(done)); });
+                    [calls = calls_, request = *request, user = gate_->UserOf(context->peer())](
+                        auto id, auto done) { calls->Lend(id, request, user, std::move(done)); });
 }
 
 grpc::ServerUnaryReactor* LocalService::Seal(grpc::CallbackServerContext* context,

@@ -302,7 +302,7 @@ TEST_F(LocalServiceTest, ASealLooksAtNoCallThatWaitsForSomethingElse) {
     request.set_wait(true);
     for (int i = 0; i < kWaiting; ++i) {
       request.set_state(absl::StrCat("jobs/a/states/", i));
-      calls_->Allocate(1'000'000 + i, request, [](const auto&) {});
+      calls_->Allocate(1'000'000 + i, request, getuid(), [](const auto&) {});
     }
     return 0;
   });
