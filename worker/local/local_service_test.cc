@@ -288,6 +288,23 @@ TEST_F(LocalServiceTest, CallsWaitForTheState) {
   EXPECT_EQ(GetShards(2, true, 50).code(), absl::StatusCode::kDeadlineExceeded);
 }
 
+// Calls that their callers had given up were made nevertheless, ahead of the others.
+TEST_F(LocalServiceTest, ACallWhoseCallerHasGoneBeforeItsTurnIsNotMade) {
+  Assign();
+  ASSERT_TRUE(Allocate().ok());
+  absl::Notification go;
+  strand_.Post([&] { go.WaitForNotification(); });
+  v1::SealRequest seal;
+  seal.set_state(kState);
+  EXPECT_EQ(Call(&v1::LocalService::Stub::Seal, seal, &seals_, 50).code(),
+            absl::StatusCode::kDeadlineExceeded);
+  EXPECT_EQ(GetShards(7, /*wait=*/true, 50).code(), absl::StatusCode::kDeadlineExceeded);
+  std::this_thread::sleep_for(std::chrono::milliseconds(200));  // the worker's clock began later
+  go.Notify();
+  EXPECT_EQ(OnStrand([this] { return calls_->waiting(); }), 0);
+  EXPECT_EQ(Reason(GetShards(1)), "NOT_READABLE");
+}
+
 // Each Seal, even one that was refused, looked at every waiting call.
 TEST_F(LocalServiceTest, ASealLooksAtNoCallThatWaitsForSomethingElse) {
   constexpr int kWaiting = 4000, kSeals = 1000;
