@@ -160,8 +160,9 @@ void Agent::Execute(const v1::AttachResponse& response) {
     case v1::AttachResponse::kWelcome:
       return Welcome(response.welcome());
     case v1::AttachResponse::kAssignState:
-      buffers_.Assign(parts_.Complete(response.assign_state().assignment()));
-      return calls_.Retry(response.assign_state().assignment().state());
+      if (buffers_.Assign(parts_.Complete(response.assign_state().assignment())))
+        calls_.Retry(response.assign_state().assignment().state());
+      return;
     case v1::AttachResponse::kForgetState:
       return Forget(response.forget_state());
     case v1::AttachResponse::kPrepare:

@@ -84,8 +84,13 @@ void LocalCalls::Await(CallId id, Waiting& waiting, Key key) {
   if (key == waiting.key) return;
   Unlist(id, waiting.key);
   waiting.key = std::move(key);
-  by_key_[waiting.key].insert(id);
-  if (waiting.key.awaits == Awaits::kState) wanted_(waiting.key.state);
+  std::set<CallId>& ids = by_key_[waiting.key];
+  ids.insert(id);
+  // The answer to one call of those that wait for generations is known to the others, and has all
+  // of them tried again: AskAgain() asks for them together.
+  const bool asks = waiting.key.awaits == Awaits::kState ||
+                    (waiting.key.awaits == Awaits::kGeneration && ids.size() == 1);
+  if (asks) wanted_(waiting.key.state);
 }
 
 void LocalCalls::Unlist(CallId id, const Key& key) {
@@ -157,7 +162,20 @@ void LocalCalls::Reserved(const std::string& state, const absl::Status& status) 
 
 void LocalCalls::SayWanted() {
   for (const auto& [key, ids] : by_key_) {
-    if (key.awaits == Awaits::kState) wanted_(key.state);
+    if (key.awaits == Awaits::kState || key.awaits == Awaits::kGeneration) wanted_(key.state);
+  }
+}
+
+void LocalCalls::AskAgain() {
+  int asked = 0;
+  auto it = by_key_.upper_bound(asked_last_);
+  for (size_t looked = 0; looked < by_key_.size() && asked < kAskedAtOnce; ++looked, ++it) {
+    if (it == by_key_.end()) it = by_key_.begin();
+    const Key& key = it->first;
+    if (key.awaits != Awaits::kGeneration || buffers_->HasShards(key.state)) continue;
+    wanted_(key.state);
+    ++asked;
+    asked_last_ = key;
   }
 }
 

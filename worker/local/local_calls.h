@@ -27,8 +27,10 @@ class LocalCalls {
   template <typename Response>
   using Done = absl::AnyInvocable<void(absl::StatusOr<Response>)>;
   using CallId = uint64_t;
+  static constexpr int kAskedAtOnce = 100;
 
-  // Called when a call waits for a state that this host does not know.
+  // Called when a call waits for a state that this host does not know, or for a generation that it
+  // has not heard of: the planner reports neither to a host without shards unless it is asked.
   using Wanted = absl::AnyInvocable<void(const std::string& state)>;
 
   // How many calls may wait. Each takes a few kilobytes until its caller gives up.
@@ -59,6 +61,10 @@ class LocalCalls {
   void Reserved(const std::string& state, const absl::Status& status);
   // Calls `wanted` again for each state that a call waits for.
   void SayWanted();
+  // Calls `wanted` again for states of which this host has no shard and a call waits for a later
+  // generation; to be called from time to time. No more than kAskedAtOnce states each time, in
+  // turn.
+  void AskAgain();
   // Ends a waiting call with CANCELLED, and gives up what it lends. Does nothing if the call does
   // not wait.
   void Cancel(CallId id);
@@ -107,6 +113,7 @@ class LocalCalls {
   std::map<CallId, Waiting> waiting_;
   // The same calls by what they wait for, so that a change costs only what it concerns.
   std::map<Key, std::set<CallId>> by_key_;
+  Key asked_last_;  // by AskAgain()
 };
 
 }  // namespace remesh::worker

@@ -8,9 +8,11 @@
 #include <filesystem>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "base/error.h"
 #include "base/strand.h"
 
@@ -56,8 +58,7 @@ class LocalCallsTest : public ::testing::Test {
     nothing.set_state(state);
     nothing.set_generation(generation);
     nothing.set_committed(generation > 1);
-    buffers_->Assign(nothing);
-    calls_->Retry(state);
+    if (buffers_->Assign(nothing)) calls_->Retry(state);
   }
   // Returns where the call's answer will be.
   std::shared_ptr<Answer> Allocate(uid_t user, const std::string& state = kAwaited) {
@@ -118,7 +119,7 @@ TEST_F(LocalCallsTest, AllUsersTogetherMayHaveSoManyCallsThatWait) {
   for (const uid_t user : {kCaller, kCaller, kOtherCaller})
     EXPECT_EQ(Reason(*Allocate(user)), "waits");
   EXPECT_EQ(Reason(*Allocate(kThirdCaller)), "WAITING_CALLS");
-  AssignNothing(kAwaited, 1);  // all are answered
+  AssignNothing(kAwaited, 1);  // all of them are answered
   EXPECT_EQ(calls_->waiting(), 0);
   EXPECT_EQ(Reason(*Allocate(kThirdCaller, "jobs/a/states/other")), "waits");
 }
@@ -133,6 +134,75 @@ TEST_F(LocalCallsTest, AChangeOfAStateAnswersTheCallsOfThatStateAlone) {
   AssignNothing("jobs/a/states/bb", 1);
   EXPECT_TRUE(other->has_value() && (*other)->ok());
   EXPECT_EQ(calls_->waiting(), 1);
+}
+
+// A host without shards heard of a state's first generation that it asked for, and of no later one:
+// the call waited until its deadline.
+TEST_F(LocalCallsTest, AGenerationWithoutShardsHereIsAskedForUntilItIsKnown) {
+  const auto first = GetShards(1), third = GetShards(3);
+  EXPECT_THAT(wanted_, ElementsAre(kAwaited));
+  AssignNothing(kAwaited, 1);
+  ASSERT_TRUE(first->has_value() && (*first)->ok());
+  EXPECT_THAT((*first)->value().shards(), IsEmpty());
+  EXPECT_EQ(Reason(*third), "waits");
+  calls_->AskAgain();
+  EXPECT_THAT(wanted_, ElementsAre(kAwaited, kAwaited));
+  AssignNothing(kAwaited, 1);  // as before
+  EXPECT_EQ(Reason(*third), "waits");
+  calls_->AskAgain();
+  EXPECT_THAT(wanted_, ElementsAre(kAwaited, kAwaited, kAwaited));
+  AssignNothing(kAwaited, 3);
+  ASSERT_TRUE(third->has_value() && (*third)->ok());
+  EXPECT_EQ((*third)->value().generation(), 3);
+  EXPECT_THAT((*third)->value().shards(), IsEmpty());
+  EXPECT_EQ(Reason(*GetShards(2)), "GENERATION_RETIRED");
+  calls_->AskAgain();
+  EXPECT_EQ(wanted_.size(), 3u) << "no call waits any more";
+}
+
+// The move that took this host's shards away left an empty generation.
+TEST_F(LocalCallsTest, AHostWhoseShardsMovedAwayAsksForLaterGenerations) {
+  v1::Assignment moved_away;
+  moved_away.set_state(kAwaited);
+  moved_away.set_generation(2);
+  ASSERT_TRUE(store_->Create(moved_away, v1::SHARD_PHASE_READY).ok());
+  const auto call = GetShards(3);
+  EXPECT_EQ(Reason(*call), "waits");
+  EXPECT_THAT(wanted_, ElementsAre(kAwaited));
+  calls_->AskAgain();
+  EXPECT_THAT(wanted_, ElementsAre(kAwaited, kAwaited));
+  AssignNothing(kAwaited, 3);
+  ASSERT_TRUE(call->has_value() && (*call)->ok());
+  EXPECT_EQ((*call)->value().generation(), 3);
+}
+
+TEST_F(LocalCallsTest, AHostWithShardsNeedNotAskAgain) {
+  v1::Assignment assignment;
+  assignment.set_state(kAwaited);
+  assignment.set_generation(1);
+  v1::AssignedArray& array = *assignment.add_arrays();
+  array.set_name("w");
+  array.set_element_type("u8");
+  array.add_shape(4);
+  v1::Box& box = *assignment.add_shards()->mutable_box();
+  box.add_lo(0);
+  box.add_hi(4);
+  ASSERT_TRUE(store_->Create(assignment, v1::SHARD_PHASE_BUILDING).ok());
+  const auto call = GetShards(2);
+  EXPECT_THAT(wanted_, ElementsAre(kAwaited));
+  calls_->AskAgain();
+  EXPECT_THAT(wanted_, ElementsAre(kAwaited));
+}
+
+TEST_F(LocalCallsTest, ManyStatesAreAskedForInTurn) {
+  constexpr int kStates = LocalCalls::kAskedAtOnce + 20;
+  for (int i = 0; i < kStates; ++i) GetShards(2, absl::StrCat("jobs/a/states/", i));
+  wanted_.clear();
+  calls_->AskAgain();
+  EXPECT_EQ(wanted_.size(), size_t{LocalCalls::kAskedAtOnce});
+  calls_->AskAgain();
+  EXPECT_EQ(wanted_.size(), 2u * LocalCalls::kAskedAtOnce);
+  EXPECT_EQ(std::set<std::string>(wanted_.begin(), wanted_.end()).size(), size_t{kStates});
 }
 
 }  // namespace
