@@ -292,7 +292,10 @@ void Worker::MakeLink() {
   events.heartbeat = [this] {
     metrics_->CountHeartbeat();
     if (segments_ != nullptr) metrics_->SetDeviceBufferBytes(segments_->bytes());
-    strand_->Post([this] { store_->TrimPool(); });
+    strand_->Post([this] {
+      store_->TrimPool();
+      agent_->calls().AskAgain();
+    });
   };
   events.progress = [this] { return pulse_->Beat(); };
   channel_ = std::make_unique<PlannerChannel>(PlannerAddress{

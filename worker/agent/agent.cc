@@ -160,8 +160,9 @@ void Agent::Execute(const v1::AttachResponse& response) {
     case v1::AttachResponse::kWelcome:
       return Welcome(response.welcome());
     case v1::AttachResponse::kAssignState:
-      buffers_.Assign(parts_.Complete(response.assign_state().assignment()));
-      return calls_.Retry();
+      if (buffers_.Assign(parts_.Complete(response.assign_state().assignment())))
+        calls_.Retry(response.assign_state().assignment().state());
+      return;
     case v1::AttachResponse::kForgetState:
       return Forget(response.forget_state());
     case v1::AttachResponse::kPrepare:
@@ -296,7 +297,7 @@ void Agent::Commit(const v1::Commit& command) {
   if (!status.ok()) return Fail(command.attempt(), status);
   SayCommitted(command.attempt(), command.state(), command.generation());
   buffers_.Announce(command.state(), command.generation());
-  calls_.Retry();
+  calls_.Retry(command.state());
 }
 
 void Agent::SayCommitted(const v1::AttemptId& id, const std::string& state, int64_t generation,
@@ -319,6 +320,7 @@ void Agent::Retire(const v1::Retire& command) {
   const Generation* held = store_->Find(command.state(), command.generation());
   if (held != nullptr && held->state_uid() == command.state_uid())
     store_->Recycle(command.state(), command.generation());
+  calls_.Retry(command.state());
   metrics_->SetBufferBytes(store_->bytes());
   v1::AttachRequest answer;
   answer.mutable_retired()->set_state(command.state());
@@ -353,6 +355,7 @@ void Agent::FinishForgetting() {
         return false;
     }
     if (!buffers_.Forget(command.state(), command.state_uid())) return false;
+    calls_.Retry(command.state());
     v1::AttachRequest answer;
     answer.mutable_forgotten()->set_state(command.state());
     answer.mutable_forgotten()->set_state_uid(command.state_uid());
@@ -374,6 +377,7 @@ void Agent::Abort(const v1::Abort& command) {
       Written(command.attempt(), command.state(), command.state_uid(), command.generation());
   if (held != nullptr && (held->pending() || command.even_committed()))
     store_->Drop(command.state(), command.generation());
+  calls_.Retry(command.state());
   metrics_->SetBufferBytes(store_->bytes());
   v1::AttachRequest answer;
   *answer.mutable_quiesced()->mutable_attempt() = command.attempt();

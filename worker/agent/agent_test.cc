@@ -6,6 +6,9 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <memory>
+#include <optional>
+
 #include "absl/synchronization/notification.h"
 #include "base/error.h"
 #include "service/error_info.h"
@@ -88,6 +91,57 @@ TEST_F(AgentTest, ASourceWhoseLenderIsGoneIsGivenUpWhenTheAttemptIsOver) {
   EXPECT_EQ(changed->manifest_changed().manifest().phase(), v1::SHARD_PHASE_BUILDING);
   EXPECT_EQ(changed->manifest_changed().manifest().sealed_shards(), 0);
   EXPECT_EQ(GetErrorInfo(hosts_[0]->GetShards(1).status()).reason, "GENERATION_NOT_FOUND");
+}
+
+// Reads a generation, and waits for it. `answer` is used on the strand.
+void Read(TestAgent& host, int64_t generation,
+          std::shared_ptr<std::optional<absl::StatusOr<v1::ShardsResponse>>> answer) {
+  v1::GetShardsRequest request;
+  request.set_state(kState);
+  request.set_generation(generation);
+  request.set_wait(true);
+  host.OnStrand([&](Agent& agent) {
+    agent.calls().GetShards(1000 + generation, request, getuid(),
+                            [answer](auto shards) { *answer = std::move(shards); });
+    return true;
+  });
+}
+
+// The host heard of no generation that came by a move among others.
+TEST_F(AgentTest, AReadOfAGenerationThatIsElsewhereEndsWhenThePlannerSaysSo) {
+  auto read = std::make_shared<std::optional<absl::StatusOr<v1::ShardsResponse>>>();
+  Read(*hosts_[0], 3, read);
+  const auto asked = hosts_[0]->WaitFor(v1::AttachRequest::kStateWanted);
+  ASSERT_TRUE(asked);
+  EXPECT_EQ(asked->state_wanted().state(), kState);
+  const auto report = [&](int64_t generation) {
+    Command(0, [&](v1::AttachResponse& c) {
+      v1::Assignment& nothing = *c.mutable_assign_state()->mutable_assignment();
+      nothing.set_state(kState);
+      nothing.set_generation(generation);
+      nothing.set_committed(true);
+    });
+    return hosts_[0]->OnStrand([&](Agent&) { return read->has_value(); });
+  };
+  EXPECT_FALSE(report(2));
+  hosts_[0]->OnStrand([](Agent& agent) {
+    agent.calls().AskAgain();
+    return true;
+  });
+  ASSERT_TRUE(hosts_[0]->WaitFor(v1::AttachRequest::kStateWanted));
+  ASSERT_TRUE(report(3));
+  ASSERT_TRUE((*read)->ok()) << (*read)->status();
+  EXPECT_EQ((*read)->value().generation(), 3);
+  EXPECT_TRUE((*read)->value().shards().empty());
+}
+
+TEST_F(AgentTest, ACallThatWaitsForAStateThatIsForgottenAsksForTheNextOfItsName) {
+  Allocate();
+  auto read = std::make_shared<std::optional<absl::StatusOr<v1::ShardsResponse>>>();
+  Read(*hosts_[0], 1, read);  // the generation is here, and not sealed yet
+  Command(0, [](v1::AttachResponse& c) { c.mutable_forget_state()->set_state(kState); });
+  EXPECT_TRUE(hosts_[0]->WaitFor(v1::AttachRequest::kStateWanted));
+  EXPECT_FALSE(hosts_[0]->OnStrand([&](Agent&) { return read->has_value(); }));
 }
 
 TEST_F(AgentTest, AWorkerThatEndsTakesPartInNothingNewAndSaysSoOfWhatRuns) {

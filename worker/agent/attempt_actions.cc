@@ -293,7 +293,7 @@ void Agent::Do(const std::string& key, Entry& entry, const Attempt::MarkReady&) 
   const absl::Status status = SetTargetPhase(entry, v1::SHARD_PHASE_READY);
   PostEvent(key, [this, status](Entry& e) {
     Attempt::Actions actions = e.attempt.MarkedReady(status);
-    calls_.Retry();
+    calls_.Retry(e.attempt.prepare().target().state());
     if (e.attempt.phase() == Attempt::Phase::kCommitted)
       buffers_.Announce(e.attempt.prepare().target().state(),
                         e.attempt.prepare().target().generation());
@@ -331,6 +331,7 @@ void Agent::Do(const std::string&, Entry& entry, const Attempt::DropTarget& acti
       Written(prepare.attempt(), target.state(), target.state_uid(), target.generation());
   if (held != nullptr && (held->pending() || action.even_committed))
     store_->Recycle(target.state(), target.generation());
+  calls_.Retry(target.state());
   metrics_->SetBufferBytes(store_->bytes());
 }
 

@@ -3,11 +3,15 @@
 
 #include <sys/types.h>
 
+#include <compare>
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
+#include <set>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/functional/any_invocable.h"
 #include "absl/status/statusor.h"
@@ -23,26 +27,44 @@ class LocalCalls {
   template <typename Response>
   using Done = absl::AnyInvocable<void(absl::StatusOr<Response>)>;
   using CallId = uint64_t;
+  static constexpr int kAskedAtOnce = 100;
 
-  // Called when a call waits for a state that this host does not know.
+  // Called when a call waits for a state that this host does not know, or for a generation that it
+  // has not heard of: the planner reports neither to a host without shards unless it is asked.
   using Wanted = absl::AnyInvocable<void(const std::string& state)>;
 
-  // `buffers` must outlive this.
-  LocalCalls(StateBuffers* buffers, Wanted wanted)
-      : buffers_(buffers), wanted_(std::move(wanted)) {}
+  // How many calls may wait. Each takes a few kilobytes until its caller gives up.
+  struct Limits {
+    int of_user = 4096;
+    int all = 16384;
+  };
 
-  void Allocate(CallId id, const v1::AllocateRequest& request, Done<v1::ShardsResponse> done);
-  // `lender`: the user who calls.
-  void Lend(CallId id, const v1::LendRequest& request, uid_t lender, Done<v1::SealResponse> done);
-  void GetShards(CallId id, const v1::GetShardsRequest& request, Done<v1::ShardsResponse> done);
+  // `buffers` must outlive this.
+  LocalCalls(StateBuffers* buffers, Wanted wanted) : LocalCalls(buffers, std::move(wanted), {}) {}
+  LocalCalls(StateBuffers* buffers, Wanted wanted, Limits limits)
+      : buffers_(buffers), wanted_(std::move(wanted)), limits_(limits) {}
+
+  // `user` calls. RESOURCE_EXHAUSTED (WAITING_CALLS) for a call that would have to wait while as
+  // many wait as may, and for Lend, which must not begin to open memory then, in any case.
+  void Allocate(CallId id, const v1::AllocateRequest& request, uid_t user,
+                Done<v1::ShardsResponse> done);
+  void Lend(CallId id, const v1::LendRequest& request, uid_t user, Done<v1::SealResponse> done);
+  void GetShards(CallId id, const v1::GetShardsRequest& request, uid_t user,
+                 Done<v1::ShardsResponse> done);
 
   int waiting() const { return static_cast<int>(waiting_.size()); }
-  // Runs the waiting calls again; to be called after a change.
-  void Retry();
+  // Runs the waiting calls of a state again; to be called after a change of it.
+  void Retry(const std::string& state);
+  // Runs the calls again that wait for this generation to be readable: all its shards are sealed.
+  void Sealed(const std::string& state, int64_t generation);
   // Ends the calls that wait for memory of `state`: it is reserved, or `status` says why it is not.
   void Reserved(const std::string& state, const absl::Status& status);
   // Calls `wanted` again for each state that a call waits for.
   void SayWanted();
+  // Calls `wanted` again for states of which this host has no shard and a call waits for a later
+  // generation; to be called from time to time. No more than kAskedAtOnce states each time, in
+  // turn.
+  void AskAgain();
   // Ends a waiting call with CANCELLED, and gives up what it lends. Does nothing if the call does
   // not wait.
   void Cancel(CallId id);
@@ -50,26 +72,48 @@ class LocalCalls {
   void Close();
 
  private:
-  void Wait(CallId id, bool wait, absl::AnyInvocable<absl::StatusOr<v1::ShardsResponse>()> call,
-            Done<v1::ShardsResponse> done);
-  void End(CallId id, absl::StatusOr<v1::ShardsResponse> result);
-  void Lent(CallId id, const absl::Status& status);
-
+  // What a call waits for.
+  enum class Awaits {
+    kState,       // that the state is created
+    kGeneration,  // that the generation comes to this host
+    kSeal,        // that the generation, which is here, is readable
+    kMemory,      // the state's memory, which is being reserved
+    kOpening,     // the call's own memory, which is being opened
+  };
+  struct Key {
+    std::string state;
+    Awaits awaits = Awaits::kState;
+    int64_t generation = 0;  // of kSeal alone
+    auto operator<=>(const Key&) const = default;
+  };
   struct Waiting {
     absl::AnyInvocable<absl::StatusOr<v1::ShardsResponse>()> call;
     Done<v1::ShardsResponse> done;
-    bool patient = false;   // waits on every MayCome() error, not for memory alone
-    std::string wanted;     // the state, if the call waits for it to be created
-    std::string reserving;  // the state, if the call waits for its memory
-    std::string lending;    // the state, if the call's own memory is being opened
+    bool patient = false;  // waits on every error that may pass, not for memory alone
+    uid_t user = 0;
+    Key key;
   };
 
-  // Whether the call must wait, given its result. Records in `waiting` what it waits for.
-  static bool MustWait(Waiting& waiting, const absl::Status& status);
+  // Runs a call, which waits from then on if it must.
+  void Begin(CallId id, Waiting call);
+  absl::Status CheckMayWait(uid_t user) const;
+  // What the call must wait for, given its result; nullopt if it has ended.
+  static std::optional<Key> WaitsFor(bool patient, const absl::Status& status);
+  // Records what a call in `waiting_` waits for from now on.
+  void Await(CallId id, Waiting& waiting, Key key);
+  void Unlist(CallId id, const Key& key);
+  void Retry(const std::vector<CallId>& ids);
+  void End(CallId id, absl::StatusOr<v1::ShardsResponse> result);
+  void Lent(CallId id, const absl::Status& status);
 
   StateBuffers* const buffers_;
   Wanted wanted_;
+  const Limits limits_;
+  std::map<uid_t, int> of_user_;  // how many of the user's calls wait
   std::map<CallId, Waiting> waiting_;
+  // The same calls by what they wait for, so that a change costs only what it concerns.
+  std::map<Key, std::set<CallId>> by_key_;
+  Key asked_last_;  // by AskAgain()
 };
 
 }  // namespace remesh::worker

@@ -103,7 +103,7 @@ class LocalServiceTest : public ::testing::Test {
   void Assign(v1::Assignment assignment = Assignment()) {
     strand_.Post([this, assignment] {
       buffers_->Assign(assignment);
-      calls_->Retry();
+      calls_->Retry(assignment.state());
     });
   }
 
@@ -286,6 +286,46 @@ TEST_F(LocalServiceTest, CallsWaitForTheState) {
   EXPECT_TRUE(GetShards(1, /*wait=*/true).ok());
   seal.join();
   EXPECT_EQ(GetShards(2, true, 50).code(), absl::StatusCode::kDeadlineExceeded);
+}
+
+// Calls that their callers had given up were made nevertheless, ahead of the others.
+TEST_F(LocalServiceTest, ACallWhoseCallerHasGoneBeforeItsTurnIsNotMade) {
+  Assign();
+  ASSERT_TRUE(Allocate().ok());
+  absl::Notification go;
+  strand_.Post([&] { go.WaitForNotification(); });
+  v1::SealRequest seal;
+  seal.set_state(kState);
+  EXPECT_EQ(Call(&v1::LocalService::Stub::Seal, seal, &seals_, 50).code(),
+            absl::StatusCode::kDeadlineExceeded);
+  EXPECT_EQ(GetShards(7, /*wait=*/true, 50).code(), absl::StatusCode::kDeadlineExceeded);
+  std::this_thread::sleep_for(std::chrono::milliseconds(200));  // the worker's clock began later
+  go.Notify();
+  EXPECT_EQ(OnStrand([this] { return calls_->waiting(); }), 0);
+  EXPECT_EQ(Reason(GetShards(1)), "NOT_READABLE");
+}
+
+// Each Seal, even one that was refused, looked at every waiting call.
+TEST_F(LocalServiceTest, ASealLooksAtNoCallThatWaitsForSomethingElse) {
+  constexpr int kWaiting = 4000, kSeals = 1000;
+  const auto seal = [this] {
+    const auto begin = std::chrono::steady_clock::now();
+    for (int i = 0; i < kSeals; ++i) EXPECT_EQ(Reason(Seal()), "STATE_NOT_FOUND");
+    return std::chrono::steady_clock::now() - begin;
+  };
+  const auto alone = seal();
+  OnStrand([this] {
+    v1::AllocateRequest request;
+    request.set_wait(true);
+    for (int i = 0; i < kWaiting; ++i) {
+      request.set_state(absl::StrCat("jobs/a/states/", i));
+      calls_->Allocate(1'000'000 + i, request, getuid(), [](const auto&) {});
+    }
+    return 0;
+  });
+  EXPECT_LT(seal(), 4 * alone + std::chrono::milliseconds(500));
+  EXPECT_EQ(OnStrand([this] { return calls_->waiting(); }), kWaiting);
+  OnStrand([this] { return calls_->Close(), 0; });
 }
 
 TEST_F(LocalServiceTest, ARetiredGenerationIsRefusedAtOnce) {

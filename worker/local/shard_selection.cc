@@ -1,10 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "worker/local/shard_selection.h"
 
-#include <algorithm>
+#include <cstdint>
+#include <numeric>
 #include <string>
 
+#include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
 #include "base/error.h"
 #include "base/status_macros.h"
 #include "worker/store/box_message.h"
@@ -21,35 +25,69 @@ absl::Status NoSuchShard(const std::string& field, const std::string& value,
       {"SHARD_NOT_FOUND", {{"field", field}, {"value", value}, {"state", generation.state()}}});
 }
 
-bool HasArray(const v1::Assignment& assignment, const std::string& name) {
-  return std::any_of(assignment.arrays().begin(), assignment.arrays().end(),
-                     [&](const v1::AssignedArray& array) { return array.name() == name; });
-}
-
-bool HasDevice(const v1::Assignment& assignment, int64_t device) {
-  return std::any_of(assignment.shards().begin(), assignment.shards().end(),
-                     [&](const v1::ShardSpec& shard) { return shard.device() == device; });
-}
-
-absl::Status CheckSelector(const Generation& generation, const v1::ShardSelector& selector,
-                           const std::string& field) {
-  const v1::Assignment& assignment = generation.manifest.assignment();
-  if (!selector.array().empty() && !HasArray(assignment, selector.array())) {
-    return NoSuchShard(field + ".array", selector.array(), generation);
+// The selectors of one call, so that each selector, array and shard is looked at once: a call may
+// name many, and the worker does nothing else meanwhile.
+class SelectorIndex {
+ public:
+  SelectorIndex(const ShardSelectors& selectors, const v1::Assignment& assignment) {
+    for (const v1::ShardSelector& selector : selectors) {
+      Selected& of_array = by_array_[selector.array()];
+      if (selector.devices().empty()) of_array.every_device = true;
+      of_array.devices.insert(selector.devices().begin(), selector.devices().end());
+    }
+    const auto any = by_array_.find("");
+    if (any != by_array_.end()) of_any_array_ = &any->second;
+    for (const v1::AssignedArray& array : assignment.arrays()) {
+      const auto found = by_array_.find(array.name());
+      if (found != by_array_.end()) found->second.exists = true;
+      of_arrays_.push_back(found == by_array_.end() ? nullptr : &found->second);
+    }
+    for (const v1::ShardSpec& shard : assignment.shards()) devices_here_.insert(shard.device());
   }
-  for (int i = 0; i < selector.devices_size(); ++i) {
-    if (HasDevice(assignment, selector.devices(i))) continue;
-    return NoSuchShard(absl::StrCat(field, ".devices[", i, "]"), absl::StrCat(selector.devices(i)),
-                       generation);
-  }
-  return absl::OkStatus();
-}
 
-bool Matches(const v1::ShardSelector& selector, const std::string& array, int64_t device) {
-  if (!selector.array().empty() && selector.array() != array) return false;
-  return selector.devices().empty() ||
-         std::find(selector.devices().begin(), selector.devices().end(), device) !=
-             selector.devices().end();
+  absl::Status Check(const Generation& generation, const v1::ShardSelector& selector,
+                     const std::string& field) const {
+    if (!selector.array().empty() && !by_array_.at(selector.array()).exists)
+      return NoSuchShard(field + ".array", selector.array(), generation);
+    for (int i = 0; i < selector.devices_size(); ++i) {
+      if (devices_here_.contains(selector.devices(i))) continue;
+      return NoSuchShard(absl::StrCat(field, ".devices[", i, "]"),
+                         absl::StrCat(selector.devices(i)), generation);
+    }
+    return absl::OkStatus();
+  }
+
+  bool Selects(const v1::ShardSpec& shard) const {
+    return Has(of_any_array_, shard.device()) || Has(of_arrays_[shard.array()], shard.device());
+  }
+
+ private:
+  // What the selectors of one name select; those without a name are of any array.
+  struct Selected {
+    bool exists = false;  // the state has an array of the name
+    bool every_device = false;
+    absl::flat_hash_set<int64_t> devices;
+  };
+  static bool Has(const Selected* selected, int64_t device) {
+    return selected != nullptr && (selected->every_device || selected->devices.contains(device));
+  }
+
+  absl::flat_hash_map<absl::string_view, Selected> by_array_;
+  const Selected* of_any_array_ = nullptr;
+  std::vector<const Selected*> of_arrays_;  // by index; null: no selector names the array
+  absl::flat_hash_set<int64_t> devices_here_;
+};
+
+// A trainer may name each array with each of its devices, and each shard alone. Beyond that,
+// selectors repeat each other.
+absl::Status CheckCount(const ShardSelectors& selectors, const v1::Assignment& assignment) {
+  int64_t count = selectors.size();
+  for (const v1::ShardSelector& selector : selectors) count += selector.devices_size();
+  const int64_t most =
+      kSpareSelectors + 2 * (int64_t{assignment.arrays_size()} + assignment.shards_size());
+  if (count <= most) return absl::OkStatus();
+  return InvalidField("shards", absl::StrCat(count, " selectors and devices"),
+                      absl::StrCat("must have at most ", most, " of them for what this host has"));
 }
 
 void DescribeMemory(const Generation& generation, int index, v1::Shard& shard) {
@@ -66,19 +104,20 @@ void DescribeMemory(const Generation& generation, int index, v1::Shard& shard) {
 
 absl::StatusOr<std::vector<int>> SelectShards(const Generation& generation,
                                               const ShardSelectors& selectors) {
-  for (int i = 0; i < selectors.size(); ++i) {
-    RETURN_IF_ERROR(CheckSelector(generation, selectors[i], absl::StrCat("shards[", i, "]")));
-  }
   const v1::Assignment& assignment = generation.manifest.assignment();
   std::vector<int> selected;
+  if (selectors.empty()) {
+    selected.resize(assignment.shards_size());
+    std::iota(selected.begin(), selected.end(), 0);
+    return selected;
+  }
+  RETURN_IF_ERROR(CheckCount(selectors, assignment));
+  const SelectorIndex index(selectors, assignment);
+  for (int i = 0; i < selectors.size(); ++i) {
+    RETURN_IF_ERROR(index.Check(generation, selectors[i], absl::StrCat("shards[", i, "]")));
+  }
   for (int i = 0; i < assignment.shards_size(); ++i) {
-    const v1::ShardSpec& shard = assignment.shards(i);
-    const std::string& array = assignment.arrays(shard.array()).name();
-    const bool any =
-        std::any_of(selectors.begin(), selectors.end(), [&](const v1::ShardSelector& selector) {
-          return Matches(selector, array, shard.device());
-        });
-    if (selectors.empty() || any) selected.push_back(i);
+    if (index.Selects(assignment.shards(i))) selected.push_back(i);
   }
   return selected;
 }

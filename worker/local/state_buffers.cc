@@ -68,12 +68,18 @@ StateBuffers::StateBuffers(std::string host, BufferStore* store, FilesQueue* fil
       loans_(loans),
       hooks_(std::move(hooks)) {}
 
-void StateBuffers::Assign(const v1::Assignment& assignment) {
-  assigned_[assignment.state()] = assignment;
+bool StateBuffers::Assign(const v1::Assignment& assignment) {
+  v1::Assignment& known = assigned_[assignment.state()];
+  if (known.shards().empty() && assignment.shards().empty() &&
+      google::protobuf::util::MessageDifferencer::Equals(known, assignment)) {
+    return false;
+  }
+  known = assignment;
   // No trainer has seen the buffers that are still being reserved.
   const auto it = reserving_.find(assignment.state());
   if (it != reserving_.end() && it->second.state_uid != assignment.state_uid())
     GiveUp(assignment.state());
+  return true;
 }
 
 void StateBuffers::Announce(const std::string& state, int64_t generation) {
@@ -124,6 +130,25 @@ std::optional<Generation> StateBuffers::Absent(const std::string& state) const {
   Generation nothing;
   *nothing.manifest.mutable_assignment() = it->second;
   return nothing;
+}
+
+std::optional<Generation> StateBuffers::AbsentGeneration(const std::string& state,
+                                                         int64_t generation) const {
+  const auto it = assigned_.find(state);
+  if (it == assigned_.end() || !it->second.shards().empty() ||
+      it->second.generation() != generation) {
+    return std::nullopt;
+  }
+  const Generation* newest = Newest(state);
+  if (newest != nullptr && newest->number() > generation) return std::nullopt;
+  Generation nothing;
+  *nothing.manifest.mutable_assignment() = it->second;
+  return nothing;
+}
+
+bool StateBuffers::HasShards(const std::string& state) const {
+  const Generation* newest = Newest(state);
+  return newest != nullptr && newest->manifest.sealed_size() > 0;
 }
 
 bool StateBuffers::Committed(const Generation& held) const {
@@ -441,6 +466,11 @@ absl::StatusOr<v1::ShardsResponse> StateBuffers::GetShards(const v1::GetShardsRe
   if (request.generation() < 1) return InvalidField("generation", number, "must be >= 1");
   const Generation* held = store_->Find(request.state(), request.generation());
   if (held == nullptr || !Current(*held)) {
+    // Where nothing has to be written or moved, nothing is to be waited for.
+    if (const auto nothing = AbsentGeneration(request.state(), request.generation())) {
+      RETURN_IF_ERROR(SelectShards(*nothing, request.shards()).status());
+      return DescribeShards(*nothing, {});
+    }
     return NoGeneration(request.state(), request.generation());
   }
   const bool unsealed_again = held->manifest.assignment().committed();

@@ -49,8 +49,9 @@ class StateBuffers {
 
   // Records the planner's assignment: trainers may allocate the buffers of its state, or, if it has
   // no shards, none of the state lies on this host. Buffers of an earlier state with the same name
-  // are hidden from trainers and keep their memory until Forget().
-  void Assign(const v1::Assignment& assignment);
+  // are hidden from trainers and keep their memory until Forget(). Returns false if this only
+  // repeats that nothing lies here, so that no call can be answered otherwise than before.
+  bool Assign(const v1::Assignment& assignment);
   // Calls `changed` for a generation that other code changed, if it is on this host.
   void Announce(const std::string& state, int64_t generation);
   // Frees everything of the state with this uid, and nothing of other states that have or had its
@@ -63,6 +64,9 @@ class StateBuffers {
   void Close();
   // Forgets which states have no shard here: the planner is about to report them anew.
   void ForgetAbsent();
+  // Whether trainers have shards of the state here. If so, this host takes part in what moves them,
+  // and hears of each generation.
+  bool HasShards(const std::string& state) const;
 
   // The calls of LocalService, without waiting; see local.proto. NOT_FOUND (STATE_NOT_FOUND,
   // GENERATION_NOT_FOUND) and FAILED_PRECONDITION (NOT_READABLE) may become OK later; NOT_FOUND
@@ -107,6 +111,8 @@ class StateBuffers {
   void GiveUp(const std::string& state);
   // An empty generation if the state has no shard on this host; nullopt for other states.
   std::optional<Generation> Absent(const std::string& state) const;
+  // The generation if the planner reported that none of its shards lies here; nullopt for others.
+  std::optional<Generation> AbsentGeneration(const std::string& state, int64_t generation) const;
   absl::StatusOr<const Generation*> ForSealing(const std::string& state) const;
   absl::Status NoGeneration(const std::string& state, int64_t generation) const;
   absl::StatusOr<v1::SealResponse> SetSealed(const Generation* held, const std::vector<int>& shards,

@@ -133,7 +133,7 @@ class TestAgent {
   absl::StatusOr<v1::ShardsResponse> Allocate(const v1::AllocateRequest& request) {
     std::promise<absl::StatusOr<v1::ShardsResponse>> result;
     OnStrand([&](Agent& agent) {
-      agent.calls().Allocate(++call_, request,
+      agent.calls().Allocate(++call_, request, getuid(),
                              [&](auto shards) { result.set_value(std::move(shards)); });
       return true;
     });
