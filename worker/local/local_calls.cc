@@ -142,6 +142,7 @@ void LocalCalls::Retry(const std::vector<CallId>& ids) {
   for (const CallId id : ids) {
     const auto it = waiting_.find(id);
     if (it == waiting_.end()) continue;
+    ++retries_;
     auto result = it->second.call();
     auto key = WaitsFor(it->second.patient, result.status());
     if (key) {

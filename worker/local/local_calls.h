@@ -53,6 +53,7 @@ class LocalCalls {
                  Done<v1::ShardsResponse> done);
 
   int waiting() const { return static_cast<int>(waiting_.size()); }
+  int64_t retries() const { return retries_; }  // how often a waiting call was run again
   // Runs the waiting calls of a state again; to be called after a change of it.
   void Retry(const std::string& state);
   // Runs the calls again that wait for this generation to be readable: all its shards are sealed.
@@ -109,6 +110,7 @@ class LocalCalls {
   StateBuffers* const buffers_;
   Wanted wanted_;
   const Limits limits_;
+  int64_t retries_ = 0;
   std::map<uid_t, int> of_user_;  // how many of the user's calls wait
   std::map<CallId, Waiting> waiting_;
   // The same calls by what they wait for, so that a change costs only what it concerns.
