@@ -187,7 +187,7 @@ class ConfigurationTest(unittest.TestCase):
         documents = rendered(case)
         yield "server", only(documents, "ConfigMap", "-server")["data"]["server.yaml"], []
         for worker in of_kind(documents, "DaemonSet", "-worker"):
-            arguments = [text.replace("$(POD_IP)", "10.0.0.1") for text in worker["spec"]["template"]["spec"]["containers"][0].get("args", [])]
+            arguments = [text.replace("$(POD_IP)", "10.0.0.1").replace("$(NODE_NAME)", "node-1") for text in worker["spec"]["template"]["spec"]["containers"][0].get("args", [])]
             for text in only(documents, "ConfigMap", "-worker")["data"].values():
                 yield "worker", text, arguments
 
