@@ -62,11 +62,11 @@ class LocalWorld {
       case LocalInput::Call::kCommand:
         return Execute(call.command());
       case LocalInput::Call::kAllocate:
-        return calls_.Allocate(++last_, call.allocate(), Waits());
+        return calls_.Allocate(++last_, call.allocate(), /*user=*/0, Waits());
       case LocalInput::Call::kGetShards:
-        return calls_.GetShards(++last_, call.get_shards(), Waits());
+        return calls_.GetShards(++last_, call.get_shards(), /*user=*/0, Waits());
       case LocalInput::Call::kSeal:
-        return Answered(buffers_.Seal(call.seal()).status());
+        return Seal(call.seal());
       case LocalInput::Call::kUnseal:
         return Answered(buffers_.Unseal(call.unseal()).status());
       case LocalInput::Call::kRelease:
@@ -79,6 +79,12 @@ class LocalWorld {
       case LocalInput::Call::WHAT_NOT_SET:
         return;
     }
+  }
+
+  void Seal(const v1::SealRequest& request) {
+    const auto sealed = buffers_.Seal(request);
+    Answered(sealed.status());
+    if (sealed.ok()) calls_.Sealed(request.state(), sealed->generation());
   }
 
   void Lend(v1::LendRequest request) {
@@ -97,15 +103,22 @@ class LocalWorld {
   }
 
   void Execute(const v1::AttachResponse& command) {
-    if (command.has_assign_state()) buffers_.Assign(command.assign_state().assignment());
-    if (command.has_forget_state())
+    if (command.has_assign_state()) {
+      buffers_.Assign(command.assign_state().assignment());
+      calls_.Retry(command.assign_state().assignment().state());
+    }
+    if (command.has_forget_state()) {
       buffers_.Forget(command.forget_state().state(), command.forget_state().state_uid());
-    if (command.has_retire()) store_->Drop(command.retire().state(), command.retire().generation());
+      calls_.Retry(command.forget_state().state());
+    }
+    if (command.has_retire()) {
+      store_->Drop(command.retire().state(), command.retire().generation());
+      calls_.Retry(command.retire().state());
+    }
     if (command.has_welcome()) {
       buffers_.ForgetAbsent();
       calls_.SayWanted();
     }
-    calls_.Retry();
   }
 
   LocalCalls::Done<v1::ShardsResponse> Waits() {
