@@ -66,9 +66,10 @@ class WorkerWorld {
         program_ = call.program();
         return;
       case LocalInput::Call::kAllocate:
-        return agent_->calls().Allocate(++last_, call.allocate(), [](const auto&) {});
+        return agent_->calls().Allocate(++last_, call.allocate(), /*user=*/0, [](const auto&) {});
       case LocalInput::Call::kGetShards:
-        return agent_->calls().GetShards(++last_, call.get_shards(), [](const auto&) {});
+        return agent_->calls().GetShards(++last_, call.get_shards(), /*user=*/0,
+                                         [](const auto&) {});
       case LocalInput::Call::kSeal:
         return (void)agent_->buffers().Seal(call.seal());
       case LocalInput::Call::kUnseal:
