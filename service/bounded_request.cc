@@ -13,12 +13,11 @@ grpc::Status Admit(grpc::ByteBuffer* buffer, const google::protobuf::Message& re
   if (!bytes.status().ok()) return bytes.status();
   const uint64_t most = gate == nullptr ? kUngatedMemoryMax : gate->most();
   const uint64_t memory = proto::MemoryOfParsed(bytes, *request.GetDescriptor(), most);
-  if (memory > most) {
-    return {grpc::StatusCode::RESOURCE_EXHAUSTED,
-            absl::StrCat("a request of ", buffer->Length(), " bytes would take more than ", most,
-                         " bytes of memory")};
-  }
-  return gate == nullptr ? grpc::Status::OK : gate->Admit(memory);
+  if (gate != nullptr) return gate->Admit(memory);
+  if (memory <= most) return grpc::Status::OK;
+  return {grpc::StatusCode::RESOURCE_EXHAUSTED,
+          absl::StrCat("a message of ", buffer->Length(), " bytes would take more than ", most,
+                       " bytes of memory")};
 }
 
 // Empties the buffer.

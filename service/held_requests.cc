@@ -79,37 +79,19 @@ class Gates : public grpc::experimental::ServerInterceptorFactoryInterface {
 }  // namespace
 
 absl::Status HeldRequests::Take(const std::string& caller, uint64_t bytes) {
-  absl::MutexLock lock(&mutex_);
-  const auto known = of_caller_.find(caller);
-  const uint64_t held = known == of_caller_.end() ? 0 : known->second;
-  if (held + bytes > limits_.of_caller || all_ + bytes > limits_.all) return TooMuch(bytes);
-  all_ += bytes;
-  of_caller_[caller] = held + bytes;
-  return absl::OkStatus();
-}
-
-void HeldRequests::Give(const std::string& caller, uint64_t bytes) {
-  absl::MutexLock lock(&mutex_);
-  all_ -= bytes;
-  const auto known = of_caller_.find(caller);
-  known->second -= bytes;
-  if (known->second == 0) of_caller_.erase(known);
-}
-
-uint64_t HeldRequests::bytes() const {
-  absl::MutexLock lock(&mutex_);
-  return all_;
-}
-
-absl::Status HeldRequests::TooMuch(uint64_t bytes) const {
+  if (shares_.Take(caller, bytes)) return absl::OkStatus();
+  const ByteShares::Limits& most = limits();
+  ErrorInfo info{.reason = "REQUEST_MEMORY",
+                 .metadata = {{"bytes", absl::StrCat(bytes)},
+                              {"bytes_max_of_caller", absl::StrCat(most.of_caller)}}};
+  const bool may_fit_later = bytes <= most.of_caller;
+  if (may_fit_later) info.metadata["retry_after_seconds"] = "1";
   return MakeError(absl::StatusCode::kResourceExhausted,
-                   absl::StrCat("the request would take about ", bytes,
-                                " bytes of memory; requests in progress ", "may take ",
-                                limits_.of_caller, " of one caller and ", limits_.all, " in all"),
-                   {.reason = "REQUEST_MEMORY",
-                    .metadata = {{"bytes", absl::StrCat(bytes)},
-                                 {"bytes_max_of_caller", absl::StrCat(limits_.of_caller)},
-                                 {"retry_after_seconds", "1"}}});
+                   absl::StrCat("the request would take ",
+                                may_fit_later ? absl::StrCat("about ", bytes) : "too many",
+                                " bytes of memory; requests in progress may take ", most.of_caller,
+                                " of one caller and ", most.all, " in all"),
+                   info);
 }
 
 std::unique_ptr<grpc::experimental::ServerInterceptorFactoryInterface> HeldRequests::Limit(

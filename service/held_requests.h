@@ -9,10 +9,8 @@
 #include <memory>
 #include <string>
 
-#include "absl/base/thread_annotations.h"
-#include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
-#include "absl/synchronization/mutex.h"
+#include "base/byte_shares.h"
 #include "service/message_bytes.h"
 
 namespace remesh::service {
@@ -22,18 +20,15 @@ namespace remesh::service {
 // streams do not count: their receivers take one at a time. Thread-safe.
 class HeldRequests {
  public:
-  struct Limits {  // bytes
-    uint64_t all = 0;
-    uint64_t of_caller = 0;
-  };
-  explicit HeldRequests(Limits limits) : limits_(limits) {}
+  using Limits = ByteShares::Limits;
+  explicit HeldRequests(Limits limits) : shares_(limits) {}
 
   // Notes that a call of the caller holds so much, until Give(). RESOURCE_EXHAUSTED
   // (REQUEST_MEMORY), and nothing is noted, when that is too much now.
   absl::Status Take(const std::string& caller, uint64_t bytes);
-  void Give(const std::string& caller, uint64_t bytes);
-  uint64_t bytes() const;
-  const Limits& limits() const { return limits_; }
+  void Give(const std::string& caller, uint64_t bytes) { shares_.Give(caller, bytes); }
+  uint64_t bytes() const { return shares_.bytes(); }
+  const Limits& limits() const { return shares_.limits(); }
 
   // The caller whose call this is.
   using CallerOf = std::function<std::string(const grpc::ServerContextBase&)>;
@@ -46,12 +41,7 @@ class HeldRequests {
       std::shared_ptr<MessageBytes> messages);
 
  private:
-  absl::Status TooMuch(uint64_t bytes) const;
-
-  const Limits limits_;
-  mutable absl::Mutex mutex_;
-  uint64_t all_ ABSL_GUARDED_BY(mutex_) = 0;
-  absl::flat_hash_map<std::string, uint64_t> of_caller_ ABSL_GUARDED_BY(mutex_);  // none is 0
+  ByteShares shares_;
 };
 
 }  // namespace remesh::service

@@ -118,7 +118,9 @@ TEST_F(HeldRequestsOfServerTest, ARequestOfManyTinyPartsIsNotParsed) {
   grpc::ClientContext context;
   v1::Plan plan;
   const grpc::Status status = stub_->GetPlan(&context, request, &plan);
-  EXPECT_EQ(status.error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED) << status.error_message();
+  const ErrorInfo why = GetErrorInfo(StatusFromGrpc(status));
+  EXPECT_EQ(why.reason, "REQUEST_MEMORY") << status.error_message();
+  EXPECT_FALSE(why.metadata.contains("retry_after_seconds")) << "it never fits";
   EXPECT_EQ(held_->bytes(), 0u);
   // What was refused is no noise, for which its connection would be ended.
   const MessageBytes::ByPeer messages = messages_->Take();

@@ -2,13 +2,11 @@
 #pragma once
 
 #include <cstddef>
-#include <map>
 #include <string>
 #include <utility>
 
-#include "absl/base/thread_annotations.h"
 #include "absl/status/statusor.h"
-#include "absl/synchronization/mutex.h"
+#include "base/byte_shares.h"
 
 namespace remesh::server {
 
@@ -32,7 +30,7 @@ class KeptBytes {
       return *this;
     }
     ~Place() {
-      if (kept_ != nullptr) kept_->Drop(caller_, bytes_);
+      if (kept_ != nullptr) kept_->shares_.Give(caller_, bytes_);
     }
 
    private:
@@ -46,13 +44,7 @@ class KeptBytes {
   absl::StatusOr<Place> Keep(const std::string& caller, size_t bytes);
 
  private:
-  void Drop(const std::string& caller, size_t bytes);
-
-  const size_t max_bytes_;
-  const size_t max_of_caller_;
-  absl::Mutex mutex_;
-  size_t bytes_ ABSL_GUARDED_BY(mutex_) = 0;
-  std::map<std::string, size_t> of_callers_ ABSL_GUARDED_BY(mutex_);  // no number is 0
+  ByteShares shares_;
 };
 
 }  // namespace remesh::server
