@@ -28,7 +28,6 @@ ServerFixture::ServerFixture() : directory_(NewDirectory()) {
 }
 
 ServerFixture::~ServerFixture() {
-  workers_.clear();
   StopServer();
   std::filesystem::remove_all(directory_);
 }
@@ -50,6 +49,9 @@ void ServerFixture::StartServer() {
 }
 
 void ServerFixture::StopServer() {
+  // Before the server: gRPC 1.51 crashes when a call begins on the in-process channel of a server
+  // that has shut down.
+  workers_.clear();
   server_ = nullptr;
   core_ = nullptr;
 }

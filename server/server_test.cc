@@ -51,7 +51,6 @@ TEST_F(ServerTest, StatesGenerationsAndExecutionsSurviveARestart) {
   CreateReadyState(kRows);
   const v1::Execution ended = AwaitEnd(StartExecution(1, kColumns)->name());
   const v1::State before = *GetState();
-  workers_.clear();
   StopServer();
   StartServer();
   EXPECT_EQ(GetState()->phase(), v1::State::LOST);
