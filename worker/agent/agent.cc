@@ -219,16 +219,18 @@ bool Agent::Moving(const std::string& state) const {
   return false;
 }
 
-// Whether all attempts that use the state are stopping: they have been given up, and links take
-// their time to let go.
-bool Agent::OnlyStops(const std::string& state) const {
-  bool stops = false;
+// Whether the state has attempts here that all end by themselves: they are given up or committed,
+// and links take their time to let go. The memory that they still hold is what the next one takes
+// over.
+bool Agent::OnlyEnds(const std::string& state) const {
+  bool ends = false;
   for (const auto& [key, entry] : attempts_) {
-    if (entry.attempt.prepare().target().state() != state || !entry.attempt.active()) continue;
-    if (entry.attempt.phase() != Attempt::Phase::kStopping) return false;
-    stops = true;
+    if (entry.attempt.prepare().target().state() != state) continue;
+    const Attempt::Phase phase = entry.attempt.phase();
+    if (phase != Attempt::Phase::kStopping && phase != Attempt::Phase::kCommitted) return false;
+    ends = true;
   }
-  return stops;
+  return ends;
 }
 
 void Agent::PrepareWaiting() {
@@ -245,7 +247,7 @@ void Agent::Begin(v1::Prepare command) {
   if (Entry* known = Find(command.attempt())) return Run(key, known->attempt.Reattached());
   if (draining_) return Fail(command.attempt(), WorkerStops());
   const std::string& state = command.target().state();
-  if (OnlyStops(state)) {
+  if (OnlyEnds(state)) {
     std::erase_if(waiting_,
                   [&](const v1::Prepare& other) { return KeyOf(other.attempt()) == key; });
     waiting_.push_back(std::move(command));

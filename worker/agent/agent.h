@@ -117,7 +117,7 @@ class Agent {
   void Abort(const v1::Abort& command);
   void Welcome(const v1::Welcome& command);
   bool Moving(const std::string& state) const;
-  bool OnlyStops(const std::string& state) const;
+  bool OnlyEnds(const std::string& state) const;
   void PrepareWaiting();
   void Begin(v1::Prepare command);
   Entry* Find(const v1::AttemptId& id);

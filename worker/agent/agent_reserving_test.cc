@@ -2,6 +2,8 @@
 // Events during the reserving of memory.
 #include <gtest/gtest.h>
 
+#include <atomic>
+
 #include "absl/synchronization/notification.h"
 #include "base/error.h"
 #include "service/error_info.h"
@@ -197,6 +199,45 @@ TEST_F(AgentReservingTest, AnotherAttemptDoesNotFreeWhatIsVerified) {
   EXPECT_EQ(GetErrorInfo(service::StatusFromProto(failed->failed().error())).reason,
             "GENERATION_EXISTS");
   EXPECT_EQ(Manifests(0), 2);
+}
+
+// Links take their time to let go after a commit.
+class AgentLingeringTest : public AgentTest {
+ protected:
+  AgentLingeringTest() {
+    tap_.lingers = &lingers_;
+    StartBoth();
+  }
+
+  std::atomic<bool> lingers_ = true;
+};
+
+// Regression: a move that followed at once found the memory of the retired generation in use, and
+// made new memory.
+TEST_F(AgentLingeringTest, TheNextMoveTakesOverMemoryThatIsStillHeld) {
+  ReadyToMove();
+  Prepared();
+  Transfer();
+  Verify();
+  Commit();
+  ++attempt_;
+  for (int h = 0; h < 2; ++h) {
+    Command(h, [&](v1::AttachResponse& c) {
+      c.mutable_retire()->set_state(kState);
+      c.mutable_retire()->set_generation(1);
+    });
+  }
+  Prepare([&](v1::Prepare& prepare) {
+    *prepare.mutable_target() = Rows(prepare.self());
+    prepare.mutable_target()->set_generation(3);
+    prepare.set_source_generation(2);
+  });
+  lingers_ = false;
+  for (auto& host : hosts_) {
+    ASSERT_TRUE(host->WaitFor(v1::AttachRequest::kFailed)) << "the program is of another move";
+    EXPECT_EQ(host->recycled(), 1);
+  }
+  Abort();
 }
 
 }  // namespace

@@ -23,6 +23,7 @@
 #include "worker/agent/agent.h"
 #include "worker/execution/testing/program.h"
 #include "worker/store/box_message.h"
+#include "worker/store/testing/tmpfs_directory.h"
 #include "worker/transport/testing/memory_transport.h"
 #include "worker/transport/testing/tapped_transport.h"
 
@@ -160,6 +161,10 @@ class TestAgent {
     return OnStrand([&](Agent& agent) { return agent.buffers().Unseal(request); });
   }
 
+  int64_t recycled() {
+    return OnStrand([&](Agent&) -> int64_t { return store_->recycling().recycled; });
+  }
+
   v1::HostProgram program;
   std::function<void()> fetching = [] {};  // on the strand, before the program comes
   std::vector<absl::Status> disconnects;   // used on the strand
@@ -203,8 +208,7 @@ inline v1::LendRequest LendRows(HandleTable& handles, const std::string& lease) 
 class AgentTest : public ::testing::Test {
  protected:
   AgentTest() {
-    std::string path = ::testing::TempDir() + "/remesh_agent.XXXXXX";
-    directory_ = mkdtemp(path.data());
+    directory_ = NewTmpfsDirectory("remesh_agent");
     StartBoth();
   }
   ~AgentTest() override {
@@ -216,7 +220,8 @@ class AgentTest : public ::testing::Test {
   void StartHost(int h) {
     addresses_[h] = absl::StrCat("host-", h, "-", ++lives_);
     std::unique_ptr<Transport> transport = fabric_.NewTransport(addresses_[h]);
-    if (tap_.spoil) transport = std::make_unique<TappedTransport>(std::move(transport), tap_);
+    if (tap_.spoil || tap_.lingers != nullptr)
+      transport = std::make_unique<TappedTransport>(std::move(transport), tap_);
     if (wrap_) transport = wrap_(h, std::move(transport));
     hosts_[h] = std::make_unique<TestAgent>(std::move(transport), directory_, h, make_devices_);
     hosts_[h]->program = ProgramOf(h);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <atomic>
 #include <memory>
 #include <span>
 #include <string>
@@ -11,10 +12,12 @@
 
 namespace remesh::worker {
 
-// What a tap does to slices on their way; it leaves their digests alone.
+// What a tap does to slices on their way (it leaves their digests alone), and to their group.
 struct Tap {
   bool spoil = false;                      // the first byte of each
   std::vector<std::byte>* sent = nullptr;  // all of them, one after the other
+  // While true, no group is quiesced. null: it is false.
+  const std::atomic<bool>* lingers = nullptr;
 };
 
 class TappedGroup : public PeerGroup {
@@ -33,7 +36,9 @@ class TappedGroup : public PeerGroup {
     });
   }
   void Abort() override { group_->Abort(); }
-  bool quiesced() const override { return group_->quiesced(); }
+  bool quiesced() const override {
+    return (tap_.lingers == nullptr || !*tap_.lingers) && group_->quiesced();
+  }
 
  private:
   std::unique_ptr<PeerGroup> group_;
