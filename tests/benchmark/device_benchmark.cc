@@ -24,10 +24,13 @@ struct Rows {
   Rows(Device& on, int64_t row_bytes, int64_t bytes, int64_t slice_bytes)
       : device(on),
         shard(*on.Allocate(2 * bytes)),
+        other(*on.Allocate(2 * bytes)),
         packed(*on.Allocate(bytes)),
         digests(static_cast<size_t>(bytes / kChunkBytes)) {
     const planner::Box frame{{{0, bytes / row_bytes}, {0, 2 * row_bytes}}};
-    view.Add({shard.get(), frame, 8}, planner::Box{{frame.dims[0], {0, row_bytes}}});
+    const planner::Box box{{frame.dims[0], {0, row_bytes}}};
+    view.Add({shard.get(), frame, 8}, box);
+    there.Add({other.get(), frame, 8}, box);
     for (int64_t at = 0; at < bytes; at += slice_bytes) {
       slices.push_back({.lo = at * 8, .hi = (at + slice_bytes) * 8});
       slices.back().digests = digests.data() + at / kChunkBytes;
@@ -35,11 +38,17 @@ struct Rows {
     // Memory that was never written is one page of zeros, and quick to read.
     const std::vector<std::byte> noise(static_cast<size_t>(2 * bytes), std::byte{0x5a});
     device.Transfer(shard.get(), noise.data(), 2 * bytes, [](const auto&) {});
+    device.Transfer(other.get(), noise.data(), 2 * bytes, [](const auto&) {});
     Finish();
   }
 
   SlicePart Gathered(SlicePart slice) const {
     slice.source = &view;
+    return slice;
+  }
+  SlicePart Copied(SlicePart slice) const {
+    slice.source = &view;
+    slice.target = &there;
     return slice;
   }
   SlicePart Scattered(SlicePart slice) const {
@@ -54,9 +63,9 @@ struct Rows {
   }
 
   Device& device;
-  std::shared_ptr<std::byte> shard, packed;
+  std::shared_ptr<std::byte> shard, other, packed;
   std::vector<uint64_t> digests;
-  TapeView view;
+  TapeView view, there;  // of `shard` and of `other`
   std::vector<SlicePart> slices;
 };
 
@@ -78,6 +87,9 @@ void PackRowsWithoutDigests(Rows& rows, const SlicePart& slice, std::byte* packe
 void UnpackRows(Rows& rows, const SlicePart& slice, std::byte* packed, Device::Done done) {
   rows.device.Unpack({rows.Scattered(slice)}, packed, std::move(done));
 }
+void CopyRowsThere(Rows& rows, const SlicePart& slice, std::byte*, Device::Done done) {
+  rows.device.Copy({rows.Copied(slice)}, std::move(done));
+}
 void CheckRows(Rows& rows, const SlicePart& slice, std::byte*, Device::Done done) {
   rows.device.Check({rows.Gathered(slice)}, std::move(done));
 }
@@ -89,6 +101,7 @@ struct Case {
 constexpr Case kCases[] = {{"Pack", PackRows},
                            {"PackWithoutDigests", PackRowsWithoutDigests},
                            {"Unpack", UnpackRows},
+                           {"Copy", CopyRowsThere},
                            {"Check", CheckRows}};
 
 // Sizes at which a device is measured.
@@ -124,16 +137,16 @@ void Register(const std::string& name, Device& device, Scale scale) {
   };
   add("PlainCopy", 4096, CopyPlainly);
   for (const Case& one : kCases) {
-    for (int64_t row : {16, 64, 512, 4096, 1 << 20}) {
+    for (int64_t row : {16, 64, 512, 4096, 16384, 1 << 20}) {
       add(absl::StrCat(one.name, "/", row), row, one.give);
     }
   }
 }
 
 void RunAll() {
-  HostDevice one(1, [] {}), four(4, [] {});
-  Register("host1", one, {int64_t{64} << 20, int64_t{4} << 20});
-  Register("host4", four, {int64_t{64} << 20, int64_t{4} << 20});
+  HostDevice one(1, [] {}), two(2, [] {}), four(4, [] {});
+  for (auto& [name, device] : {std::pair("host1", &one), {"host2", &two}, {"host4", &four}})
+    Register(name, *device, {int64_t{64} << 20, int64_t{4} << 20});
   auto gpus = OpenCudaDevices({});
   if (gpus.ok()) {
     Register("cuda", *gpus->front(), {int64_t{1} << 30, int64_t{64} << 20});

@@ -6,6 +6,7 @@ scripts/bench wire [--moves N]. MPI is compared with where `mpicc` and `mpirun` 
 
 import argparse
 import collections
+import contextlib
 import dataclasses
 import json
 import os
@@ -16,6 +17,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 import urllib.request
 
@@ -32,12 +34,12 @@ ROWS_AND_COLUMNS = ("{devices=[4,1]<=[4]}", "{devices=[1,4]<=[4]}")
 
 LEGEND = """`remesh-server`, `remesh-worker`s (default settings) and the caller share this machine's {cores} cores. Medians of {moves} moves after two that are not
 counted (best in parentheses): the first ones make memory that later ones use again. MPI: one `MPI_Alltoallw` of subarrays into memory that is there, without digests, over
-shared memory (one host) or `--mca btl tcp,self` (four); best and median of as many rounds, in the same run. Every byte of ours is hashed where it is read, where it arrives, and
-once more at its origin before the commit. *Processor seconds* are the workers', which on a machine that does other things as well say more than wall time.
+shared memory (one host) or `--mca btl tcp,self` (four); best and median of as many rounds, in the same run. Every byte of ours is hashed where it is read and where it arrives. If a trainer
+has the source open, it is hashed once more before the commit; *with the source open* are {open_moves} more moves during which the caller opens the source's files every 5 ms. *Processor seconds* are the workers', which on a machine that does other things as well say more than wall time.
 Load average before: {load}."""
 
-BOUNDS = """What a byte costs, in the order of its way: hashed at its origin; copied from there, in rows of a page or more, into the socket; out of it into its place; hashed there; hashed
-at the origin again. Shorter rows are packed before and unpacked after. A byte inside a host: gathered, hashed and put in its place, 16 KiB at a time; the source hashed again."""
+BOUNDS = """What a byte costs, in the order of its way: hashed at its origin; copied from there, in rows of a page or more, into the socket; out of it into its place; hashed there.
+Shorter rows are packed before and unpacked after. A byte inside a host: gathered, hashed and put in its place, 16 KiB at a time."""
 
 
 @dataclasses.dataclass
@@ -74,20 +76,20 @@ def measure(build, arguments):
     options = parser.parse_args(arguments)
     sys.path.insert(0, str(build / "python"))
     load = " ".join(f"{x:.1f}" for x in os.getloadavg())
-    lines = [LEGEND.format(cores=os.cpu_count(), moves=options.moves, load=load), ""]
+    lines = [LEGEND.format(cores=os.cpu_count(), moves=options.moves, open_moves=options.moves // 2, load=load), ""]
     with tempfile.TemporaryDirectory() as folder:
         mpi = _build_mpi(pathlib.Path(folder))
         for case in CASES:
             print(f"{case.title}", file=sys.stderr)
             theirs = _run_mpi(mpi, case, options.moves) if mpi and case.mpi is not None else []
             with _cluster(build, case) as cluster:
-                moves = _run(cluster, case, options.moves)
+                moves, open_moves = _run(cluster, case, options.moves)
             theirs += _run_mpi(mpi, case, options.moves) if theirs else []
-            lines += [f"### {case.title[0].upper()}{case.title[1:]}", "", *table(["figure", "median (best)"], _figures(case, moves, theirs)), ""]
+            lines += [f"### {case.title[0].upper()}{case.title[1:]}", "", *table(["figure", "median (best)"], _figures(case, moves, open_moves, theirs)), ""]
     return [*lines, BOUNDS]
 
 
-def _figures(case, moves, theirs):
+def _figures(case, moves, open_moves, theirs):
     size = case.bytes
 
     def row(name, value, form, of=None, lowest=True):
@@ -96,6 +98,7 @@ def _figures(case, moves, theirs):
         return [name, f"{form.format(statistics.median(values))} ({form.format(best)})"]
 
     yield row("seconds of transfer, with its digests", lambda m: m["transfer_seconds"], "{:.3f}")
+    yield row("… with the source open", lambda m: m["transfer_seconds"], "{:.3f}", open_moves)
     yield row("seconds, request to commit", lambda m: m["seconds"], "{:.3f}")
     if theirs:
         yield row("MPI: seconds", lambda m: m[0], "{:.3f}", theirs)
@@ -139,16 +142,38 @@ def _run(cluster, case, count):
     trainers = [Trainer(cluster.server_address, cluster.worker_socket(host)) for host in cluster.host_names]
     _create(trainers, cluster, case)
     moves = []
-    for generation in range(1, count + 3):
+    for generation in range(1, 2 + count + count // 2 + 1):
         before, phases_before = _usage(cluster), _phases(cluster)
-        move = _move(trainers[0], generation, case)
+        with _open_now_and_then(trainers, generation) if generation > 2 + count else contextlib.nullcontext():
+            move = _move(trainers[0], generation, case)
         after, phases_after = _usage(cluster), _phases(cluster)
         move |= {key: after[key] - before[key] for key in after}
         move["phases"] = {phase: (phases_after[phase] - phases_before[phase]) / case.hosts for phase in PHASES}
         move["memcpy"] = _memcpy_gigabytes_a_second()
         print(f"move {generation}: {json.dumps(move)}", file=sys.stderr)
         moves.append(move)
-    return moves[2:]
+    return moves[2:2 + count], moves[2 + count:]
+
+
+@contextlib.contextmanager
+def _open_now_and_then(trainers, generation):
+    """Opens the files of a generation every 5 ms, for a moment: a file that is open when it retires is not recycled."""
+    paths = {shard.info.path for trainer in trainers for shard in trainer.read(STATE, generation)}
+    over = threading.Event()
+
+    def run():
+        while not over.wait(0.005):
+            for path in paths:
+                with contextlib.suppress(FileNotFoundError):
+                    os.close(os.open(path, os.O_RDWR))
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()
 
 
 def _sharding(case, way):

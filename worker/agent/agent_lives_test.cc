@@ -2,13 +2,9 @@
 // What outlives an agent's process, or its planner's.
 #include <gtest/gtest.h>
 
-#include <atomic>
-
 #include "base/error.h"
 #include "service/error_info.h"
-#include "worker/agent/testing/agent_fixture.h"
-#include "worker/device/device_error.h"
-#include "worker/device/host_device.h"
+#include "worker/agent/testing/test_device.h"
 
 namespace remesh::worker {
 namespace {
@@ -56,80 +52,21 @@ TEST_F(AgentTest, APlannerThatComesBackIsToldAgain) {
   Abort();
 }
 
-// The host's memory, until it gets into a state of error, as a GPU's context may: then nothing
-// works any more.
-class FailingDevice final : public Device {
- public:
-  explicit FailingDevice(Transport* woken) : host_(1, [woken] { woken->Wake(); }) {}
-
-  std::string_view name() const override { return host_.name(); }
-  absl::StatusOr<std::shared_ptr<std::byte>> Allocate(int64_t bytes) override {
-    if (failed) return Error();
-    return host_.Allocate(bytes);
-  }
-  absl::StatusOr<std::shared_ptr<std::byte>> Register(std::span<std::byte> host) override {
-    return host_.Register(host);
-  }
-  void Pack(std::vector<SlicePart> parts, std::byte* buffer, Done done) override {
-    host_.Pack(std::move(parts), buffer, OrError(std::move(done)));
-  }
-  void Unpack(std::vector<SlicePart> parts, const std::byte* buffer, Done done) override {
-    host_.Unpack(std::move(parts), buffer, OrError(std::move(done)));
-  }
-  void Copy(std::vector<SlicePart> parts, Done done) override {
-    host_.Copy(std::move(parts), OrError(std::move(done)));
-  }
-  void Check(std::vector<SlicePart> parts, Done done) override {
-    host_.Check(std::move(parts), OrError(std::move(done)));
-  }
-  void Transfer(std::byte* to, const std::byte* from, int64_t bytes, Done done) override {
-    host_.Transfer(to, from, bytes, OrError(std::move(done)));
-  }
-  void CancelQueued() override { host_.CancelQueued(); }
-  bool Drain() override { return host_.Drain(); }
-  int pending() const override { return host_.pending(); }
-
-  std::atomic<bool> failed = false;
-
- private:
-  static absl::Status Error() { return DeviceError("test:0", "FAILED", "a test asked for it"); }
-  Done OrError(Done done) {
-    return [this, done = std::move(done)](absl::StatusOr<Mismatch> result) mutable {
-      if (failed) return done(Error());
-      done(std::move(result));
-    };
-  }
-
-  HostDevice host_;
-};
-
 // Two hosts whose devices may fail.
-class AgentWithGpusTest : public AgentTest {
+class AgentWithGpusTest : public TestDevicesTest {
  protected:
-  AgentWithGpusTest() {
-    make_devices_ = [this](Transport* woken) {
-      std::vector<std::unique_ptr<Device>> devices;
-      auto gpu = std::make_unique<FailingDevice>(woken);
-      gpus_.push_back(gpu.get());
-      devices.push_back(std::move(gpu));
-      return devices;
-    };
-    StartBoth();
-  }
   size_t TimesUnusable(int h) {
     return hosts_[h]->OnStrand([&](Agent&) { return hosts_[h]->unusable.size(); });
   }
   void GrantAll() {
     for (int h = 0; h < 2; ++h) Grant(h);
   }
-
-  std::vector<FailingDevice*> gpus_;
 };
 
 TEST_F(AgentWithGpusTest, AProcessWhoseDeviceIsInErrorEnds) {
   ReadyToMove();
   Prepared();
-  gpus_[0]->failed = true;
+  devices_[0]->failed = true;
   GrantAll();
   const auto failed = hosts_[0]->WaitFor(v1::AttachRequest::kFailed);
   ASSERT_TRUE(failed);

@@ -18,6 +18,7 @@
 #include "worker/execution/moves.h"
 #include "worker/execution/slice_places.h"
 #include "worker/execution/window_schedule.h"
+#include "worker/store/write_watch.h"
 #include "worker/transport/transport.h"
 
 namespace remesh::worker {
@@ -91,7 +92,8 @@ class Mover {
   absl::Status Open(int self, std::vector<Peer> peers, const Lasting& lasting = {});
   // Windows [0, until) may start.
   void Grant(int32_t until);
-  // Hashes again what this host read from the source generation. `verified` gets OK, ABORTED
+  // Hashes again what this host read from the source generation, unless it is certain that nobody
+  // wrote it meanwhile (WriteWatch). `verified` gets OK, ABORTED
   // (SOURCE_MODIFIED) or FAILED_PRECONDITION (BUFFER_TRUNCATED, SOURCE_LOST); the latter may also be
   // the reason of an earlier `failed`. All hosts have finished all windows by then, so the
   // connections close or rest. REQUIRES: every window is done on this host.
@@ -181,8 +183,9 @@ class Mover {
   int streams_in_flight_ = 0;
   std::deque<int> local_ready_;
   int local_in_flight_ = 0;
-  int jobs_ = 0;              // given to the device, not drained
-  std::vector<int> checked_;  // moves whose sources Verify() hashes again
+  int jobs_ = 0;                      // given to the device, not drained
+  std::optional<WriteWatch> writes_;  // into the source, since Open()
+  std::vector<int> checked_;          // moves whose sources Verify() hashes again
   size_t next_check_ = 0;
   int checks_in_flight_ = 0;
   bool checking_ = false;

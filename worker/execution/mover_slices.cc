@@ -304,7 +304,9 @@ void Mover::Verify() {
   REMESH_CHECK(schedule_.all_finished());
   if (group_ != nullptr && group_->Rest() && events_.rests) events_.rests();
   checking_ = true;
-  if (MemoryHolds() && CheckTwins()) CheckSources();
+  if (!MemoryHolds() || !CheckTwins()) return;
+  if (writes_ && writes_->NobodyWrote()) checked_.clear();
+  CheckSources();
 }
 
 // Bits that were read from the source for several receivers are hashed again only once, so all of

@@ -3,6 +3,7 @@
 
 #include <fcntl.h>
 #include <linux/magic.h>
+#include <sys/inotify.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/vfs.h>
@@ -158,6 +159,12 @@ absl::StatusOr<bool> MappedFile::HeldByNobodyElse() const {
   return MakeError(absl::StatusCode::kUnimplemented,
                    absl::StrCat("a lease on ", path_, ": ", std::strerror(error)),
                    {"NO_LEASE", {{"path", path_}, {"error", std::strerror(error)}}});
+}
+
+bool MappedFile::TellOfWriters(int watch) const {
+  // By the descriptor: the path may name another file by now.
+  const std::string path = absl::StrCat("/proc/self/fd/", fd_);
+  return fd_ >= 0 && inotify_add_watch(watch, path.c_str(), IN_OPEN | IN_MODIFY) >= 0;
 }
 
 bool MappedFile::IsAt(const std::string& path) const {

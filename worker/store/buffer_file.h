@@ -60,6 +60,9 @@ class MappedFile {
   // UNIMPLEMENTED (NO_LEASE) if the kernel cannot tell. Only a tmpfs is reliable: on an overlay the
   // lease does not see mappings. REQUIRES: Open() made this object.
   absl::StatusOr<bool> HeldByNobodyElse() const;
+  // Lets the inotify instance `watch` report from now on who opens the file, by whatever name, or
+  // cuts it. False if it cannot. REQUIRES: as HeldByNobodyElse().
+  bool TellOfWriters(int watch) const;
   // Whether `path` names this file: no other file was put in its place.
   bool IsAt(const std::string& path) const;
   // Whether IsAt(path), and no other name refers to the file: there is no other hard link.

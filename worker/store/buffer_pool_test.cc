@@ -17,6 +17,7 @@
 
 #include "base/error.h"
 #include "worker/store/buffer_store.h"
+#include "worker/store/testing/tmpfs_directory.h"
 
 namespace remesh::worker {
 namespace {
@@ -29,15 +30,7 @@ class BufferPoolTest : public ::testing::Test {
  protected:
   static constexpr char kState[] = "jobs/a/states/b";
 
-  BufferPoolTest() {
-    std::string path = "/dev/shm/remesh_pool.XXXXXX";
-    if (mkdtemp(path.data()) == nullptr) {
-      path = ::testing::TempDir() + "/remesh_pool.XXXXXX";
-      EXPECT_NE(mkdtemp(path.data()), nullptr);
-    }
-    directory_ = path;
-    store_ = Open();
-  }
+  BufferPoolTest() : directory_(NewTmpfsDirectory("remesh_pool")), store_(Open()) {}
   ~BufferPoolTest() override { fs::remove_all(directory_); }
 
   std::unique_ptr<BufferStore> Open(int64_t limit = 0) {

@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "worker/agent/testing/agent_fixture.h"
+#include "worker/device/device_error.h"
+#include "worker/device/host_device.h"
+
+namespace remesh::worker {
+
+// The host's memory, until it gets into a state of error, as a GPU's context may: then nothing
+// works any more.
+class TestDevice final : public Device {
+ public:
+  explicit TestDevice(Transport* woken) : host_(1, [woken] { woken->Wake(); }) {}
+
+  std::string_view name() const override { return host_.name(); }
+  absl::StatusOr<std::shared_ptr<std::byte>> Allocate(int64_t bytes) override {
+    if (failed) return Error();
+    return host_.Allocate(bytes);
+  }
+  absl::StatusOr<std::shared_ptr<std::byte>> Register(std::span<std::byte> host) override {
+    return host_.Register(host);
+  }
+  void Pack(std::vector<SlicePart> parts, std::byte* buffer, Done done) override {
+    host_.Pack(std::move(parts), buffer, OrError(std::move(done)));
+  }
+  void Unpack(std::vector<SlicePart> parts, const std::byte* buffer, Done done) override {
+    host_.Unpack(std::move(parts), buffer, OrError(std::move(done)));
+  }
+  void Copy(std::vector<SlicePart> parts, Done done) override {
+    host_.Copy(std::move(parts), OrError(std::move(done)));
+  }
+  void Check(std::vector<SlicePart> parts, Done done) override {
+    ++checks;
+    host_.Check(std::move(parts), OrError(std::move(done)));
+  }
+  void Transfer(std::byte* to, const std::byte* from, int64_t bytes, Done done) override {
+    host_.Transfer(to, from, bytes, OrError(std::move(done)));
+  }
+  void CancelQueued() override { host_.CancelQueued(); }
+  bool Drain() override { return host_.Drain(); }
+  int pending() const override { return host_.pending(); }
+
+  std::atomic<bool> failed = false;
+  std::atomic<int> checks = 0;  // calls of Check()
+
+ private:
+  static absl::Status Error() { return DeviceError("test:0", "FAILED", "a test asked for it"); }
+  Done OrError(Done done) {
+    return [this, done = std::move(done)](absl::StatusOr<Mismatch> result) mutable {
+      if (failed) return done(Error());
+      done(std::move(result));
+    };
+  }
+
+  HostDevice host_;
+};
+
+// Two hosts with such a device each.
+class TestDevicesTest : public AgentTest {
+ protected:
+  TestDevicesTest() {
+    make_devices_ = [this](Transport* woken) {
+      std::vector<std::unique_ptr<Device>> devices;
+      auto device = std::make_unique<TestDevice>(woken);
+      devices_.push_back(device.get());
+      devices.push_back(std::move(device));
+      return devices;
+    };
+    StartBoth();
+  }
+
+  std::vector<TestDevice*> devices_;  // by host
+};
+
+}  // namespace remesh::worker
