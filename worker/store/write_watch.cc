@@ -21,7 +21,10 @@ WriteWatch::~WriteWatch() {
 bool WriteWatch::Begin(const MappedShards& shards, int watch) {
   if (shards.mapped != nullptr) return Begin(*shards.mapped, watch);
   const auto on_device = [](const auto& memory) { return memory != nullptr; };
-  if (shards.lease != nullptr || std::ranges::any_of(shards.on_device, on_device)) return false;
+  if (shards.files.empty() || shards.lease != nullptr ||
+      std::ranges::any_of(shards.on_device, on_device)) {
+    return false;
+  }
   return std::ranges::all_of(shards.files, [watch](const MappedFile& file) {
     // In this order: who opens the file in between is seen by both.
     return file.TellOfWriters(watch) && file.HeldByNobodyElse().value_or(false);

@@ -122,9 +122,9 @@ TEST_F(WriteWatchTest, NothingIsCertainOfMemoryThatIsInNoFile) {
   lent.files.push_back(*MappedFile::OfMemory(memory, kFileBytes));
   close(memory);
   EXPECT_FALSE(WriteWatch(lent).NobodyWrote());
-  MappedShards on_device;
-  on_device.on_device.push_back(std::make_shared<std::byte>());
-  EXPECT_FALSE(WriteWatch(on_device).NobodyWrote());
+  EXPECT_FALSE(WriteWatch(MappedShards()).NobodyWrote());
+  shards_.on_device = {nullptr, std::make_shared<std::byte>()};
+  EXPECT_FALSE(WriteWatch(shards_).NobodyWrote());
 }
 
 }  // namespace

@@ -185,6 +185,13 @@ class TestHost {
   bool on_gpus() const { return gpus_[index_]; }
   Mover& mover() { return *mover_; }
   Transport& transport() { return *transport_; }
+  // Writes a source shard as another process does, where it can: by its file.
+  void WriteAsTrainer(size_t i, const std::vector<std::byte>& bytes) {
+    if (on_gpus()) return Write(source(), i, bytes);
+    auto file = MappedFile::Open(PathOf("source", i), std::ssize(bytes));
+    REMESH_CHECK(file.ok());
+    std::copy(bytes.begin(), bytes.end(), file->bytes().begin());
+  }
   const MappedShards& source() const { return *source_; }
   const MappedShards& target() const { return *target_; }
   // The most bytes that were in use at once on a local device, or on this host in all.
