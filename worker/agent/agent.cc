@@ -334,6 +334,7 @@ void Agent::Retire(const v1::Retire& command) {
 // Whatever still reads, writes or reserves the state ends first.
 void Agent::Forget(const v1::ForgetState& command) {
   forgetting_.push_back(command);
+  buffers_.WillForget(command.state(), command.state_uid());
   std::erase_if(waiting_, [&](const v1::Prepare& other) {
     return other.target().state() == command.state() &&
            other.target().state_uid() == command.state_uid();

@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <chrono>
+#include <future>
 
 #include "absl/synchronization/notification.h"
 #include "base/error.h"
@@ -211,6 +213,35 @@ class AgentLingeringTest : public AgentTest {
 
   std::atomic<bool> lingers_ = true;
 };
+
+// Regression: a state that was made anew at once was refused as one that nobody may free
+// (STALE_SHARDS).
+TEST_F(AgentLingeringTest, AStateThatIsMadeAnewWaitsUntilTheOldOneIsForgotten) {
+  ReadyToMove();
+  Prepared();
+  Transfer();
+  Verify();
+  Commit();
+  Command(0, [&](v1::AttachResponse& c) { c.mutable_forget_state()->set_state(kState); });
+  Command(0, [&](v1::AttachResponse& c) {
+    *c.mutable_assign_state()->mutable_assignment() = Rows(0);
+    c.mutable_assign_state()->mutable_assignment()->set_state_uid("new");
+  });
+  v1::AllocateRequest request;
+  request.set_state(kState);
+  auto allocated = std::async([&] { return hosts_[0]->Allocate(request); });
+  const auto waiting = [&] {
+    return hosts_[0]->OnStrand([](Agent& agent) { return agent.calls().waiting(); });
+  };
+  while (waiting() == 0) {
+    ASSERT_EQ(allocated.wait_for(std::chrono::seconds(0)), std::future_status::timeout)
+        << allocated.get().status();
+  }
+  lingers_ = false;
+  EXPECT_TRUE(hosts_[0]->WaitFor(v1::AttachRequest::kForgotten));
+  const auto shards = allocated.get();
+  EXPECT_TRUE(shards.ok()) << shards.status();
+}
 
 // Regression: a move that followed at once found the memory of the retired generation in use, and
 // made new memory.

@@ -86,6 +86,10 @@ void StateBuffers::Announce(const std::string& state, int64_t generation) {
   if (const Generation* held = store_->Find(state, generation)) hooks_.changed(held->Summary());
 }
 
+void StateBuffers::WillForget(const std::string& state, const std::string& state_uid) {
+  forgetting_.emplace(state, state_uid);
+}
+
 bool StateBuffers::Forget(const std::string& state, const std::string& state_uid) {
   const auto it = assigned_.find(state);
   if (it != assigned_.end() && it->second.state_uid() == state_uid) assigned_.erase(it);
@@ -94,9 +98,13 @@ bool StateBuffers::Forget(const std::string& state, const std::string& state_uid
   }
   store_->ForgetKept(state_uid);
   const auto reserving = reserving_.find(state);
-  if (reserving == reserving_.end() || reserving->second.state_uid != state_uid) return true;
-  GiveUp(state);
-  return false;
+  const bool reserved = reserving != reserving_.end() && reserving->second.state_uid == state_uid;
+  if (reserved) {
+    GiveUp(state);
+  } else {
+    forgetting_.erase({state, state_uid});
+  }
+  return !reserved;
 }
 
 void StateBuffers::GiveLost() {
@@ -172,6 +180,7 @@ absl::Status StateBuffers::CheckNoneStale(const std::string& state) const {
   if (it == assigned_.end()) return absl::OkStatus();
   for (const Generation* held : store_->ListOf(state)) {
     const std::string& uid = held->state_uid();
+    if (!Current(*held) && forgetting_.contains({state, uid})) return BeingReserved(state);
     if (!Current(*held)) return StaleShards(host_, state, uid);
     if (held->number() == it->second.generation() && !held->pending() && !it->second.committed() &&
         !SameBuffers(held->manifest.assignment(), it->second)) {

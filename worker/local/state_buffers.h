@@ -5,7 +5,9 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/functional/any_invocable.h"
@@ -54,6 +56,9 @@ class StateBuffers {
   bool Assign(const v1::Assignment& assignment);
   // Calls `changed` for a generation that other code changed, if it is on this host.
   void Announce(const std::string& state, int64_t generation);
+  // Says that Forget() will follow: calls for another state of that name wait until then
+  // (BEING_RESERVED).
+  void WillForget(const std::string& state, const std::string& state_uid);
   // Frees everything of the state with this uid, and nothing of other states that have or had its
   // name. Returns false while memory is being reserved for the state; `reserved` is called later.
   bool Forget(const std::string& state, const std::string& state_uid);
@@ -132,8 +137,9 @@ class StateBuffers {
   FilesQueue* const loans_;
   Hooks hooks_;
   std::map<std::string, v1::Assignment> assigned_;
-  std::map<std::string, Reserving> reserving_;        // by state
-  std::vector<std::weak_ptr<const LoanSize>> sizes_;  // of loans; expired: it is closed
+  std::set<std::pair<std::string, std::string>> forgetting_;  // state, uid
+  std::map<std::string, Reserving> reserving_;                // by state
+  std::vector<std::weak_ptr<const LoanSize>> sizes_;          // of loans; expired: it is closed
 };
 
 }  // namespace remesh::worker

@@ -381,12 +381,16 @@ class AgentTest : public ::testing::Test {
   void Abort(bool even_committed = false) {
     Both(v1::AttachRequest::kQuiesced, [&](v1::AttachResponse& c) { SetAbort(c, even_committed); });
   }
+  // Committed, and the links have let go.
   void Committed() {
     ReadyToMove();
     Prepared();
     Transfer();
     Verify();
     Commit();
+    for (auto& host : hosts_) {
+      while (host->Attach().attempts_size() > 0) std::this_thread::yield();
+    }
   }
   void ReadyToMove() {
     Allocate();
