@@ -274,6 +274,11 @@ void AddDataSettings(WorkerOptions& options, service::Settings& settings) {
                     "Maximum number of bytes of packed slices in flight, per attempt.");
   settings.AddInt("slices_in_flight", &options.slices_in_flight,
                   "Maximum number of slices in flight, per attempt.", 1, 65536);
+  settings.AddDuration("stall_timeout", &options.stall_timeout,
+                       "A move fails if none of this host's slices (of 4 MiB at most) from and to "
+                       "other hosts gets through for this long. The error names the links. 0s: "
+                       "only the move's deadline ends it.",
+                       std::chrono::nanoseconds(0));
 }
 
 void AddOperationSettings(WorkerOptions& options, service::Settings& settings) {

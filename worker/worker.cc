@@ -219,7 +219,8 @@ absl::StatusOr<Agent::Options> Worker::LoadRecord() {
   return Agent::Options{
       .identity = Identity(),
       .memory = std::move(memory),
-      .mover = {.limits = {static_cast<int>(options_.slices_in_flight), options_.staging_bytes}}};
+      .mover = {.limits = {static_cast<int>(options_.slices_in_flight), options_.staging_bytes},
+                .stall_timeout = options_.stall_timeout}};
 }
 
 v1::Register Worker::Identity() const {

@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "base/check.h"
 #include "base/error.h"
 #include "server/controller/attempt_commands.h"
@@ -16,6 +17,9 @@ namespace remesh::server {
 using service::StatusToProto;
 
 namespace {
+
+constexpr size_t kNamedMax = 8;  // hosts in an error
+constexpr char kStalled[] = "LINK_STALLED";
 
 google::protobuf::Timestamp ToProto(absl::Time time) {
   return google::protobuf::util::TimeUtil::NanosecondsToTimestamp(absl::ToUnixNanos(time));
@@ -29,6 +33,10 @@ google::rpc::Status NamedBy(const std::string& host, const google::rpc::Status& 
   named.set_message(absl::StrCat("host ", host, ": ", error.message()));
   if (named.code() == 0) named.set_code(static_cast<int>(absl::StatusCode::kInternal));
   return StatusToProto(service::StatusFromProto(named));
+}
+
+std::string ReasonOf(const google::rpc::Status& error) {
+  return GetErrorInfo(service::StatusFromProto(error)).reason;
 }
 
 }  // namespace
@@ -214,11 +222,34 @@ void Execution::Fail(google::rpc::Status error, v1::Execution::Phase end_phase, 
 
 bool Execution::FailIfLate(Moment now, ExecutionActions& out) {
   if (!can_fail() || now.steady < spec_.deadline) return false;
+  const std::string phase =
+      step_ == Step::kQueued ? "QUEUED" : v1::Execution::Phase_Name(resource_.phase());
+  std::vector<std::string> hosts = WaitedFor();
+  const std::string count = absl::StrCat(hosts.size(), " of ", hosts_.size(), " hosts");
+  if (hosts.size() > kNamedMax) hosts.resize(kNamedMax);
+  const std::string named = absl::StrJoin(hosts, ",");
   const absl::Status error =
-      MakeError(absl::StatusCode::kDeadlineExceeded, "the execution's deadline passed",
-                {.reason = "EXECUTION_DEADLINE", .metadata = {}});
+      MakeError(absl::StatusCode::kDeadlineExceeded,
+                absl::StrCat("the execution's deadline passed while it was ", phase,
+                             " and waited for ", count, named.empty() ? "" : ": ", named),
+                {.reason = "EXECUTION_DEADLINE", .metadata = {{"phase", phase}, {"hosts", named}}});
   Fail(StatusToProto(error), v1::Execution::FAILED, now, out);
   return true;
+}
+
+// The hosts that have not done what the step waits for; while bytes move, those that are furthest
+// behind.
+std::vector<std::string> Execution::WaitedFor() const {
+  const int32_t least = WindowsDoneEverywhere();
+  std::vector<std::string> names;
+  for (size_t i = 0; i < hosts_.size(); ++i) {
+    const bool waited_for = step_ == Step::kPreparing ? !hosts_[i].prepared
+                            : step_ == Step::kTransferring
+                                ? resource_.hosts(static_cast<int>(i)).windows_done() == least
+                                : step_ == Step::kVerifying && !hosts_[i].verified;
+    if (waited_for) names.push_back(hosts_[i].name);
+  }
+  return names;
 }
 
 void Execution::RecordIfQuiesced(ExecutionActions& out) {
@@ -229,10 +260,22 @@ void Execution::RecordIfQuiesced(ExecutionActions& out) {
 
 // Explains a chunk whose digest did not match: if its origin finds that the source memory has
 // changed since it was read, the memory was written meanwhile, and no link is to blame.
+// Transfers that stall are explained by what all hosts wait for.
 void Execution::Explain(const std::string& host, const google::rpc::Status& found) {
-  const absl::Status status = service::StatusFromProto(resource_.error());
-  if (found.code() == 0 || GetErrorInfo(status).reason != "DIGEST_MISMATCH") return;
-  *resource_.mutable_error() = NamedBy(host, found);
+  const std::string reason = ReasonOf(resource_.error());
+  if (reason == kStalled) NameStalled(host, found);
+  if (reason == "DIGEST_MISMATCH" && found.code() != 0)
+    *resource_.mutable_error() = NamedBy(host, found);
+}
+
+void Execution::NameStalled(const std::string& host, const google::rpc::Status& waits) {
+  stalled_.Said(host, GetErrorInfo(service::StatusFromProto(waits)), hosts_.Names());
+  const std::string links = absl::StrJoin(stalled_.Named(), ", ");
+  if (links.empty()) return;
+  *resource_.mutable_error() =
+      StatusToProto(MakeError(absl::StatusCode::kUnavailable,
+                              absl::StrCat("transfers between hosts make no progress: ", links),
+                              {.reason = kStalled, .metadata = {{"links", links}}}));
 }
 
 void Execution::OnQuiesced(const std::string& host, const google::rpc::Status& error, Moment now,
@@ -250,6 +293,10 @@ void Execution::OnAttemptFailed(const std::string& host, const google::rpc::Stat
   if (index < 0) return;
   OnCommitFailed(host, error, now);
   Fail(NamedBy(host, error), v1::Execution::FAILED, now, out);
+  if (step_ == Step::kAborting && ReasonOf(error) == kStalled &&
+      ReasonOf(resource_.error()) == kStalled) {
+    NameStalled(host, error);
+  }
 }
 
 void Execution::OnCommitFailed(const std::string& host, const google::rpc::Status& error,

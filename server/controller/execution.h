@@ -13,6 +13,7 @@
 #include "server/controller/execution_hosts.h"
 #include "server/controller/execution_spec.h"
 #include "server/controller/follow_up.h"
+#include "server/controller/stalled_links.h"
 
 namespace remesh::server {
 
@@ -70,7 +71,8 @@ class Execution {
   void OnWindowDone(const std::string& host, const v1::WindowDone& done, ExecutionActions& out);
   void OnVerified(const std::string& host, Moment now, ExecutionActions& out);
   void OnCommitted(const std::string& host, ExecutionActions& out);
-  // `error`: what the host found about a chunk that arrived damaged elsewhere; OK: nothing.
+  // `error`: what the host found about a chunk that arrived damaged elsewhere, or which hosts it
+  // waited for when transfers stalled; OK: nothing.
   void OnQuiesced(const std::string& host, const google::rpc::Status& error, Moment now,
                   ExecutionActions& out);
   void OnAttemptFailed(const std::string& host, const google::rpc::Status& error, Moment now,
@@ -118,6 +120,8 @@ class Execution {
   void TellCommit(int index, ExecutionActions& out) const;
   void TellAbort(int index, ExecutionActions& out) const;
   void Explain(const std::string& host, const google::rpc::Status& found);
+  void NameStalled(const std::string& host, const google::rpc::Status& waits);
+  std::vector<std::string> WaitedFor() const;
   // Fails when the deadline has passed and the execution can still fail; false: it goes on.
   bool FailIfLate(Moment now, ExecutionActions& out);
   void Fail(google::rpc::Status error, v1::Execution::Phase end_phase, Moment now,
@@ -131,6 +135,7 @@ class Execution {
   ExecutionSpec spec_;
   v1::Execution resource_;
   ExecutionHosts hosts_;  // in the order of spec_.participants
+  StalledLinks stalled_;
   Step step_ = Step::kQueued;
   int32_t granted_ = 0;
   v1::Execution::Phase end_phase_ = v1::Execution::FAILED;  // if the execution does not succeed

@@ -446,6 +446,67 @@ TEST_F(ExecutionTest, TheDeadlineFailsAndSlowAbortsAreGivenUpOn) {
   EXPECT_EQ(Taken(), "give-up-on:b give-up-on:c");
 }
 
+TEST_F(ExecutionTest, TheDeadlinesErrorNamesTheHostsThatAreBehind) {
+  const auto late = [this](auto run) {
+    execution_ = Execution(Spec(), Resource());
+    now_.steady = seconds(1);
+    run();
+    now_.steady = seconds(100);
+    execution_.OnTick(now_, out_);
+    const ErrorInfo info = GetErrorInfo(service::StatusFromProto(execution_.resource().error()));
+    EXPECT_EQ(info.reason, "EXECUTION_DEADLINE");
+    return info.metadata.at("phase") + " " + info.metadata.at("hosts");
+  };
+  EXPECT_EQ(late([] {}), "QUEUED ");
+  EXPECT_EQ(late([&] {
+              Start();
+              execution_.OnPrepared("b", now_, out_);
+            }),
+            "PREPARING a,c");
+  EXPECT_EQ(late([&] {
+              Start();
+              AllPrepared();
+              Done("a", 0);
+              Done("c", 0);
+            }),
+            "TRANSFERRING b");
+  EXPECT_EQ(late([&] {
+              Start();
+              AllPrepared();
+              AllTransferred();
+              execution_.OnVerified("a", now_, out_);
+            }),
+            "VERIFYING b,c");
+}
+
+TEST_F(ExecutionTest, TransfersThatStallNameTheLinksWhereBothEndsWait) {
+  const auto waits = [](const char* receives_from, const char* sends_to) {
+    return service::StatusToProto(
+        MakeError(absl::StatusCode::kUnavailable, "transfers make no progress",
+                  {.reason = "LINK_STALLED",
+                   .metadata = {{"receives_from", receives_from}, {"sends_to", sends_to}}}));
+  };
+  const auto links = [this] {
+    const auto info = GetErrorInfo(service::StatusFromProto(execution_.resource().error()));
+    EXPECT_EQ(info.reason, "LINK_STALLED");
+    const auto found = info.metadata.find("links");
+    return found == info.metadata.end() ? "" : found->second;
+  };
+  Start();
+  AllPrepared();
+  Taken();
+  execution_.OnAttemptFailed("a", waits("b", ""), now_, out_);  // as b waits for c
+  EXPECT_EQ(Taken(), "a:abort b:abort c:abort");
+  EXPECT_EQ(links(), "");
+  execution_.OnQuiesced("a", waits("b", ""), now_, out_);
+  execution_.OnAttemptFailed("c", waits("", "b"), now_, out_);
+  execution_.OnQuiesced("b", waits("c", ""), now_, out_);
+  EXPECT_EQ(links(), "c->b");
+  execution_.OnQuiesced("c", waits("", "b"), now_, out_);
+  EXPECT_EQ(links(), "c->b");
+  EXPECT_EQ(Taken(), "save-failure");
+}
+
 // Regression: deadlines were looked at in ticks only, so a deadline of 1 ns succeeded.
 TEST_F(ExecutionTest, NothingIsDecidedOnceTheDeadlineHasPassed) {
   Start();

@@ -17,7 +17,7 @@ ORDER = [
     ("leadership", "leadership"),
     ("membership", "commands data_addresses membership new_streams parked_streams worker_registry"),
     ("states", "state_registry states tombstones wanted"),
-    ("executions", "attempt_commands attempt_peers communicators execution execution_hosts execution_spec executions remembered_executions"),
+    ("executions", "attempt_commands attempt_peers communicators execution execution_hosts execution_spec executions remembered_executions stalled_links"),
     ("starts", "starts"),
     ("reconcile", "held owed reconcile"),
     ("watches", "watches"),

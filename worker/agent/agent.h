@@ -132,6 +132,7 @@ class Agent {
   void Do(const std::string& key, Entry& entry, const Attempt::MarkVerified& action);
   void Do(const std::string& key, Entry& entry, const Attempt::MarkReady& action);
   void Do(const std::string& key, Entry& entry, const Attempt::LookAgain& action);
+  void Do(const std::string& key, Entry& entry, const Attempt::AskWaits& action);
   void Do(const std::string& key, Entry& entry, const Attempt::StopMoving& action);
   void Do(const std::string& key, Entry& entry, const Attempt::DropTarget& action);
   void Do(const std::string& key, Entry& entry, const Attempt::Say& action);

@@ -203,6 +203,30 @@ TEST_F(AgentReservingTest, AnotherAttemptDoesNotFreeWhatIsVerified) {
   EXPECT_EQ(Manifests(0), 2);
 }
 
+// Host 0 waits for host 1, which may not begin yet.
+TEST_F(AgentTest, AHostSaysWhatItWaitsForWhenAMoveStalls) {
+  ReadyToMove();
+  Prepared();
+  Grant(0);
+  const absl::Status stalled = MakeError(absl::StatusCode::kUnavailable, "no progress",
+                                         {.reason = "LINK_STALLED", .metadata = {}});
+  for (int h = 0; h < 2; ++h) {
+    Command(h, [&](v1::AttachResponse& c) {
+      SetAbort(c);
+      *c.mutable_abort()->mutable_error() = service::StatusToProto(stalled);
+    });
+  }
+  const auto waits = [&](int h) {
+    const auto quiesced = hosts_[h]->WaitFor(v1::AttachRequest::kQuiesced);
+    EXPECT_TRUE(quiesced);
+    return GetErrorInfo(service::StatusFromProto(quiesced->quiesced().error()));
+  };
+  const ErrorInfo first = waits(0);
+  EXPECT_EQ(first.reason, "LINK_STALLED");
+  EXPECT_EQ(first.metadata.at("receives_from"), "host-1");
+  EXPECT_EQ(waits(1).reason, "OK");
+}
+
 // Links take their time to let go after a commit.
 class AgentLingeringTest : public AgentTest {
  protected:

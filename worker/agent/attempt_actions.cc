@@ -308,6 +308,12 @@ void Agent::Do(const std::string& key, Entry&, const Attempt::LookAgain& action)
   });
 }
 
+void Agent::Do(const std::string& key, Entry&, const Attempt::AskWaits&) {
+  data_->AskWaits(key, [this, key](absl::Status status) {
+    PostEvent(key, [status](Entry& e) { return e.attempt.LookedAgain(status); });
+  });
+}
+
 void Agent::Do(const std::string& key, Entry& entry, const Attempt::StopMoving&) {
   if (entry.reserving == nullptr) return Stop(key, entry);
   entry.stop_then = true;

@@ -107,6 +107,7 @@ Attempt::Actions Attempt::Abort(bool even_committed, const absl::Status& why) {
   phase_ = Phase::kStopping;
   if (stops) return {};
   if (const auto chunk = ChunkNamedIn(why)) return {LookAgain{*chunk}};
+  if (GetErrorInfo(why).reason == "LINK_STALLED") return {AskWaits{}};
   return {StopMoving{}};
 }
 

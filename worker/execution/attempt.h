@@ -55,6 +55,7 @@ class Attempt {
   struct LookAgain {       // hash again a chunk that arrived damaged at some host; -> LookedAgain()
     ChunkName chunk;
   };
+  struct AskWaits {};    // which hosts this host waits for, as an attempt stalls; -> LookedAgain()
   struct StopMoving {};  // close every endpoint; -> Stopped()
   struct DropTarget {    // free the target's shards and all else
     bool even_committed = false;
@@ -63,7 +64,7 @@ class Attempt {
     v1::AttachRequest message;
   };
   using Action = std::variant<Reserve, FetchProgram, Open, GrantWindows, CheckSources, MarkVerified,
-                              MarkReady, LookAgain, StopMoving, DropTarget, Say>;
+                              MarkReady, LookAgain, AskWaits, StopMoving, DropTarget, Say>;
   using Actions = std::vector<Action>;
 
   explicit Attempt(v1::Prepare prepare) : prepare_(std::move(prepare)) {}
@@ -86,7 +87,8 @@ class Attempt {
   Actions Verify();
   Actions Commit();
   // A committed target stays committed unless `even_committed`. `why` is the error that another
-  // host reported; if it names a chunk, this host hashes that chunk again before it stops.
+  // host reported: if it names a chunk, this host hashes that chunk again before it stops; if it is
+  // LINK_STALLED, this host says in Quiesced what it waits for itself.
   Actions Abort(bool even_committed = false, const absl::Status& why = absl::OkStatus());
 
   // The reports that the planner may have missed while this host was not attached.

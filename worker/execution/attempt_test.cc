@@ -21,9 +21,9 @@ using ::testing::IsEmpty;
 std::vector<std::string> Names(const Attempt::Actions& actions) {
   std::vector<std::string> names;
   for (const Attempt::Action& action : actions) {
-    static constexpr const char* kNames[] = {"reserve", "fetch",         "open",       "grant",
-                                             "check",   "mark-verified", "mark-ready", "look",
-                                             "stop",    "drop"};
+    static constexpr const char* kNames[] = {"reserve",   "fetch",         "open",       "grant",
+                                             "check",     "mark-verified", "mark-ready", "look",
+                                             "ask-waits", "stop",          "drop"};
     if (const auto* say = std::get_if<Attempt::Say>(&action)) {
       const auto* field =
           v1::AttachRequest::descriptor()->FindFieldByNumber(say->message.event_case());
@@ -171,6 +171,21 @@ TEST_F(AttemptTest, AnAbortBetweenCommitAndItsRecordIsRefused) {
   EXPECT_THAT(Names(attempt_.Abort()), IsEmpty());
   EXPECT_THAT(Names(attempt_.Commit()), IsEmpty());
   EXPECT_THAT(Names(attempt_.MarkedReady(absl::OkStatus())), ElementsAre("say committed", "stop"));
+}
+
+TEST_F(AttemptTest, AStallIsAnsweredWithWhatThisHostWaitsFor) {
+  ToTransferring();
+  const auto stalled = [](const char* host) {
+    return MakeError(absl::StatusCode::kUnavailable, "stalls",
+                     {"LINK_STALLED", {{"receives_from", host}, {"sends_to", ""}}});
+  };
+  EXPECT_THAT(Names(attempt_.Abort(/*even_committed=*/false, stalled("a"))),
+              ElementsAre("ask-waits"));
+  EXPECT_THAT(Names(attempt_.LookedAgain(stalled("b"))), ElementsAre("stop"));
+  const Attempt::Actions actions = attempt_.Stopped();
+  ASSERT_THAT(Names(actions), ElementsAre("drop", "say quiesced"));
+  EXPECT_EQ(service::StatusFromProto(std::get<Attempt::Say>(actions[1]).message.quiesced().error()),
+            stalled("b"));
 }
 
 TEST_F(AttemptTest, ADecisionTakenBackUndoesACommit) {

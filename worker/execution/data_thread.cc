@@ -87,6 +87,13 @@ void DataThread::LookAgain(const std::string& attempt, const ChunkName& chunk,
   });
 }
 
+void DataThread::AskWaits(const std::string& attempt, absl::AnyInvocable<void(absl::Status)> said) {
+  Post([this, attempt, said = std::move(said)]() mutable {
+    const auto it = movers_.find(attempt);
+    said(it == movers_.end() ? absl::OkStatus() : it->second->Waits());
+  });
+}
+
 void DataThread::Stop(const std::string& attempt, absl::AnyInvocable<void()> stopped, bool well) {
   Post([this, attempt, well, stopped = std::move(stopped)]() mutable {
     const auto it = movers_.find(attempt);
@@ -144,6 +151,7 @@ void DataThread::Run() {
     busy |= transport_->Progress();
     for (const auto& device : devices_) busy |= device->Drain();
     busy |= ReapStopped();
+    for (auto& [attempt, mover] : movers_) mover->Look();
     if (closing_ && !std::exchange(stopping_all, true)) {
       for (auto& [attempt, mover] : movers_) {
         mover->Stop();

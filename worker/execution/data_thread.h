@@ -58,6 +58,8 @@ class DataThread {
   // See Mover::LookAgain(). `looked` gets OK at once if the mover is not open.
   void LookAgain(const std::string& attempt, const ChunkName& chunk,
                  absl::AnyInvocable<void(absl::Status)> looked);
+  // See Mover::Waits(). `said` gets OK at once if the mover is not open.
+  void AskWaits(const std::string& attempt, absl::AnyInvocable<void(absl::Status)> said);
   // Ends a mover; see Mover::Stop(). `stopped` runs when nothing of the mover is left, or at once
   // if it is not open. No event follows.
   void Stop(const std::string& attempt, absl::AnyInvocable<void()> stopped, bool well = false);

@@ -3,12 +3,14 @@
 #include <bit>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <tuple>
 #include <utility>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "base/check.h"
 #include "base/error.h"
 #include "base/int_math.h"
@@ -53,8 +55,13 @@ Device::Done Mover::OnDevice(absl::AnyInvocable<void(const Mismatch&)> then) {
 
 PeerGroup::Done Mover::OnTransfer(int slice, Then then) {
   ++slices_[slice].operations;
-  return [this, slice, then = std::move(then)](absl::Status status) mutable {
+  const bool streams = !messages_.MessageOf(messages_.slices()[slice]).whole;
+  transfers_ += streams ? 1 : 0;
+  stall_.Progressed();
+  return [this, slice, streams, then = std::move(then)](absl::Status status) mutable {
     if (halted()) return;
+    transfers_ -= streams ? 1 : 0;
+    stall_.Progressed();
     if (status.ok()) {
       if (--slices_[slice].operations > 0 || !MemoryHolds()) return;
       then();
@@ -67,6 +74,27 @@ PeerGroup::Done Mover::OnTransfer(int slice, Then then) {
     Fail(MakeError(status.code(), absl::StrCat("transfer with host ", peer, ": ", why),
                    {reason, {{"host", peer}, {"error", why}}}));
   };
+}
+
+void Mover::Look() {
+  if (halted() || !stall_.Look(options_.clock->Now(), transfers_ > 0)) return;
+  Fail(Waits());
+}
+
+absl::Status Mover::Waits() const {
+  std::set<std::string> from, to;
+  for (int i = 0; i < std::ssize(slices_); ++i) {
+    if (slices_[i].operations == 0) continue;
+    const Message& message = messages_.MessageOf(messages_.slices()[i]);
+    std::set<std::string>& named = message.outgoing ? to : from;
+    if (std::ssize(named) < kNamedMax) named.insert(peer_names_[message.peer]);
+  }
+  if (from.empty() && to.empty()) return absl::OkStatus();
+  const std::string receives = absl::StrJoin(from, ","), sends = absl::StrJoin(to, ",");
+  return MakeError(absl::StatusCode::kUnavailable,
+                   absl::StrCat("transfers make no progress: receives from [", receives,
+                                "], sends to [", sends, "]"),
+                   {"LINK_STALLED", {{"receives_from", receives}, {"sends_to", sends}}});
 }
 
 // If the failure of one host ends the operations of all hosts, the error names the failed host,

@@ -247,12 +247,38 @@ TEST_P(MoverTest, ASourceWrittenMeanwhileIsCaught) {
   ASSERT_TRUE(Transferred());
   std::vector<std::byte> bytes = hosts_[1]->Read(hosts_[1]->source(), 0);
   bytes[5] ^= std::byte{4};
-  hosts_[1]->Write(hosts_[1]->source(), 0, bytes);
+  hosts_[1]->WriteAsTrainer(0, bytes);
   for (auto& host : hosts_) host->mover().Verify();
   ASSERT_TRUE(Until([&] { return All([](TestHost& h) { return h.verified.has_value(); }); }));
   EXPECT_TRUE(hosts_[0]->verified->ok());
   EXPECT_EQ(GetErrorInfo(*hosts_[1]->verified).reason, "SOURCE_MODIFIED");
   EXPECT_EQ(GetErrorInfo(*hosts_[1]->verified).metadata["array"], "w");
+}
+
+// Host 1 may not begin yet, so host 0 waits for it.
+TEST_P(MoverTest, TransfersThatMakeNoProgressAreAStall) {
+  if (OnGpus()) GTEST_SKIP() << "the link between GPUs has limits of its own";
+  ManualClock clock;
+  Start(RowsToColumns(2, 1), {.stall_timeout = std::chrono::seconds(10), .clock = &clock});
+  const auto look = [&](std::chrono::seconds after) {
+    for (int i = 0; i < 50; ++i) {
+      for (auto& host : hosts_) host->Turn();
+    }
+    clock.Advance(after);
+    for (auto& host : hosts_) host->mover().Look();
+  };
+  for (int i = 0; i < 20; ++i) look(std::chrono::seconds(1));
+  EXPECT_FALSE(hosts_[0]->failure) << "nothing is granted, so nobody waits";
+  hosts_[0]->mover().Grant(case_.windows);
+  look(std::chrono::hours(1));
+  EXPECT_FALSE(hosts_[0]->failure) << "this process stood still";
+  for (int i = 0; i < 10; ++i) look(std::chrono::seconds(1));
+  ASSERT_TRUE(hosts_[0]->failure);
+  EXPECT_EQ(GetErrorInfo(*hosts_[0]->failure).reason, "LINK_STALLED");
+  EXPECT_EQ(GetErrorInfo(*hosts_[0]->failure).metadata["receives_from"], "host-1");
+  EXPECT_EQ(hosts_[0]->mover().Waits(), *hosts_[0]->failure);
+  EXPECT_FALSE(hosts_[1]->failure);
+  EXPECT_TRUE(hosts_[1]->mover().Waits().ok());
 }
 
 // A chunk has arrived damaged: its origin says whether its memory still holds what it read.

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "base/error.h"
+
+namespace remesh::server {
+
+// Which links of an execution stall, by what its hosts say they wait for. A host that waits only
+// because another waits in turn is not to blame, so a link counts if both of its ends are at it, or
+// one is and the other waits to receive from nobody. A value.
+class StalledLinks {
+ public:
+  static constexpr int kNamedMax = 8;
+
+  // What `host` said, which replaces what it said before: an error of reason LINK_STALLED (see
+  // Quiesced in worker.proto), or anything else if it waits for nobody. Hosts that are not in
+  // `hosts` (sorted) are ignored.
+  void Said(const std::string& host, const ErrorInfo& info, const std::vector<std::string>& hosts);
+
+  // "SENDER->RECEIVER", at most kNamedMax of them, sorted. Links to hosts that have said nothing
+  // are missing.
+  std::vector<std::string> Named() const;
+
+ private:
+  struct Waits {
+    std::set<std::string> receives_from, sends_to;
+  };
+
+  std::map<std::string, Waits> hosts_;
+};
+
+}  // namespace remesh::server
