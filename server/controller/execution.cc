@@ -254,22 +254,22 @@ std::vector<std::string> Execution::WaitedFor() const {
 
 void Execution::RecordIfQuiesced(ExecutionActions& out) {
   if (!hosts_.quiet()) return;
+  if (ReasonOf(resource_.error()) == kStalled) NameStalled();
   step_ = Step::kRecording;
   out.emplace_back(Save::kFailure);
 }
 
 // Explains a chunk whose digest did not match: if its origin finds that the source memory has
 // changed since it was read, the memory was written meanwhile, and no link is to blame.
-// Transfers that stall are explained by what all hosts wait for.
 void Execution::Explain(const std::string& host, const google::rpc::Status& found) {
   const std::string reason = ReasonOf(resource_.error());
-  if (reason == kStalled) NameStalled(host, found);
+  if (reason == kStalled) stalled_.Said(host, GetErrorInfo(service::StatusFromProto(found)));
   if (reason == "DIGEST_MISMATCH" && found.code() != 0)
     *resource_.mutable_error() = NamedBy(host, found);
 }
 
-void Execution::NameStalled(const std::string& host, const google::rpc::Status& waits) {
-  stalled_.Said(host, GetErrorInfo(service::StatusFromProto(waits)), hosts_.Names());
+// Transfers that stall are explained by what all hosts said that they wait for.
+void Execution::NameStalled() {
   const std::string links = absl::StrJoin(stalled_.Named(), ", ");
   if (links.empty()) return;
   *resource_.mutable_error() =
@@ -293,10 +293,8 @@ void Execution::OnAttemptFailed(const std::string& host, const google::rpc::Stat
   if (index < 0) return;
   OnCommitFailed(host, error, now);
   Fail(NamedBy(host, error), v1::Execution::FAILED, now, out);
-  if (step_ == Step::kAborting && ReasonOf(error) == kStalled &&
-      ReasonOf(resource_.error()) == kStalled) {
-    NameStalled(host, error);
-  }
+  if (step_ == Step::kAborting && ReasonOf(error) == kStalled)
+    stalled_.Said(host, GetErrorInfo(service::StatusFromProto(error)));
 }
 
 void Execution::OnCommitFailed(const std::string& host, const google::rpc::Status& error,

@@ -120,7 +120,7 @@ class Execution {
   void TellCommit(int index, ExecutionActions& out) const;
   void TellAbort(int index, ExecutionActions& out) const;
   void Explain(const std::string& host, const google::rpc::Status& found);
-  void NameStalled(const std::string& host, const google::rpc::Status& waits);
+  void NameStalled();
   std::vector<std::string> WaitedFor() const;
   // Fails when the deadline has passed and the execution can still fail; false: it goes on.
   bool FailIfLate(Moment now, ExecutionActions& out);

@@ -26,12 +26,6 @@ int ExecutionHosts::IndexOf(const std::string& host) const {
   return static_cast<int>(found - hosts_.begin());
 }
 
-std::vector<std::string> ExecutionHosts::Names() const {
-  std::vector<std::string> names;
-  for (const ExecutionHost& host : hosts_) names.push_back(host.name);
-  return names;
-}
-
 bool ExecutionHosts::prepared() const {
   return std::all_of(hosts_.begin(), hosts_.end(),
                      [](const ExecutionHost& host) { return host.prepared; });

@@ -38,7 +38,6 @@ class ExecutionHosts {
   ExecutionHost& operator[](size_t index) { return hosts_[index]; }
   const ExecutionHost& operator[](size_t index) const { return hosts_[index]; }
   int IndexOf(const std::string& host) const;  // -1: takes no part
-  std::vector<std::string> Names() const;      // sorted
 
   bool prepared() const;
   bool verified() const;

@@ -4,7 +4,6 @@
 #include <map>
 #include <set>
 #include <string>
-#include <vector>
 
 #include "base/error.h"
 
@@ -15,16 +14,15 @@ namespace remesh::server {
 // one is and the other waits to receive from nobody. A value.
 class StalledLinks {
  public:
-  static constexpr int kNamedMax = 8;
+  static constexpr size_t kNamedMax = 8;
 
   // What `host` said, which replaces what it said before: an error of reason LINK_STALLED (see
-  // Quiesced in worker.proto), or anything else if it waits for nobody. Hosts that are not in
-  // `hosts` (sorted) are ignored.
-  void Said(const std::string& host, const ErrorInfo& info, const std::vector<std::string>& hosts);
+  // Quiesced in worker.proto), or anything else if it waits for nobody.
+  void Said(const std::string& host, const ErrorInfo& info);
 
-  // "SENDER->RECEIVER", at most kNamedMax of them, sorted. Links to hosts that have said nothing
-  // are missing.
-  std::vector<std::string> Named() const;
+  // "SENDER->RECEIVER", at most kNamedMax of them. Links to hosts that have said nothing are
+  // missing.
+  std::set<std::string> Named() const;
 
  private:
   struct Waits {
