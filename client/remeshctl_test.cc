@@ -259,6 +259,14 @@ TEST(RemeshctlTest, YamlIsTaken) {
   EXPECT_EQ(Json::parse(yaml.out)["plan"]["name"], Json::parse(json.out)["plan"]["name"]);
 }
 
+TEST(RemeshctlTest, TheExampleOfEveryFormOfShardingMovesNothing) {
+  const Result plan = Remeshctl("plan -o json -f docs/shardings.yaml");
+  EXPECT_EQ(plan.code, 0) << plan.err;
+  const Json summary = Json::parse(plan.out)["plan"]["summary"];
+  EXPECT_EQ(summary["totalBytes"], "640");
+  EXPECT_EQ(summary["keptBytes"], "640");
+}
+
 TEST(RemeshctlTest, ShardingPrintsCanonicalText) {
   EXPECT_EQ(Remeshctl("sharding '{last_tile_dim_replicate devices=[2,1,2]<=[4]}'").out,
             "{devices=[2,1,2]<=[4] last_tile_dim_replicate}\n");
