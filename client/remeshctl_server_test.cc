@@ -1,0 +1,358 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The commands that ask a server, against servers that answer as a test needs it.
+#include <grpcpp/grpcpp.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <chrono>
+#include <filesystem>
+#include <fstream>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <thread>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "base/error.h"
+#include "client/testing/remeshctl.h"
+#include "remesh/v1/admin.grpc.pb.h"
+#include "remesh/v1/plan.grpc.pb.h"
+#include "remesh/v1/reshard.grpc.pb.h"
+#include "remesh/v1/state.grpc.pb.h"
+#include "service/error_info.h"
+
+namespace remesh::client {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+// Answers with a plan of two transfers, in two parts.
+class FakePlanService : public v1::PlanService::Service {
+  grpc::Status CreatePlan(grpc::ServerContext*, const v1::CreatePlanRequest* request,
+                          v1::CreatePlanResponse* response) override {
+    if (request->spec().arrays().empty()) {
+      return service::StatusToGrpc(
+          MakeError(absl::StatusCode::kResourceExhausted, "too much",
+                    {.reason = "MEMORY_LIMIT", .metadata = {{"needed_bytes", "77"}}}));
+    }
+    response->mutable_plan()->set_name("plans/x");
+    response->mutable_planning()->set_cache(v1::Planning::HIT);
+    return grpc::Status::OK;
+  }
+  grpc::Status ListPlans(grpc::ServerContext*, const v1::ListPlansRequest* request,
+                         v1::ListPlansResponse*) override {
+    return service::StatusToGrpc(
+        InvalidField("filter.state", request->filter().state(), "must be a name"));
+  }
+  grpc::Status WatchPlans(grpc::ServerContext*, const v1::WatchPlansRequest* request,
+                          grpc::ServerWriter<v1::WatchPlansResponse>*) override {
+    return service::StatusToGrpc(
+        InvalidField("filter.state", request->filter().state(), "must be a name"));
+  }
+  grpc::Status ExportPlan(grpc::ServerContext*, const v1::ExportPlanRequest* request,
+                          grpc::ServerWriter<v1::ExportPlanResponse>* writer) override {
+    v1::ExportPlanResponse part;
+    part.set_data("file of " + request->name());
+    writer->Write(part);
+    return grpc::Status::OK;
+  }
+  grpc::Status StreamPlan(grpc::ServerContext* context, const v1::GetPlanRequest* request,
+                          grpc::ServerWriter<v1::Plan>* writer) override {
+    v1::Plan part;
+    part.set_name(request->name());
+    part.mutable_summary()->set_total_bytes(5);
+    writer->Write(part);
+    while (request->name() == "plans/silent" && !context->IsCancelled()) std::this_thread::yield();
+    for (int i = 0; i < 2; ++i) {
+      part.Clear();
+      part.add_transfers()->set_window(i);
+      writer->Write(part);
+    }
+    return grpc::Status::OK;
+  }
+};
+
+void Sleep(int milliseconds) {
+  std::this_thread::sleep_for(std::chrono::milliseconds(milliseconds));
+}
+
+// A server of one service; `address` may be a Unix socket's.
+class FakeServer {
+ public:
+  explicit FakeServer(grpc::Service& service, const std::string& address = "127.0.0.1:0") {
+    grpc::ServerBuilder builder;
+    builder.AddListeningPort(address, grpc::InsecureServerCredentials(), &port_);
+    builder.RegisterService(&service);
+    server_ = builder.BuildAndStart();
+  }
+  ~FakeServer() { server_->Shutdown(std::chrono::system_clock::now()); }
+
+  std::string address() const { return absl::StrCat("127.0.0.1:", port_); }
+
+ private:
+  int port_ = 0;
+  std::unique_ptr<grpc::Server> server_;
+};
+
+// Lists one state, of the job that it is asked for.
+class FakeStateService : public v1::StateService::Service {
+  grpc::Status ListStates(grpc::ServerContext*, const v1::ListStatesRequest* request,
+                          v1::ListStatesResponse* response) override {
+    const std::string job = request->parent().empty() ? "all" : request->parent();
+    response->add_states()->set_name(job + "/states/s");
+    return grpc::Status::OK;
+  }
+  // Two messages, with a silence between them, or before them if the name ends so.
+  grpc::Status WatchState(grpc::ServerContext* context, const v1::WatchStateRequest* request,
+                          grpc::ServerWriter<v1::State>* writer) override {
+    const bool is_silent = absl::EndsWith(request->name(), "/silent");
+    while (is_silent && !context->IsCancelled()) std::this_thread::yield();
+    v1::State state;
+    state.set_name(request->name());
+    writer->Write(state);
+    Sleep(500);
+    writer->Write(state);
+    return grpc::Status::OK;
+  }
+};
+
+// Regression: another server was asked only for the job of the current context.
+TEST(RemeshctlServerTest, AContextsJobIsForItsServerOnly) {
+  FakeStateService service;
+  const FakeServer server(service);
+  const std::string path = absl::StrCat(testing::TempDir(), "/remeshctl_jobs.yaml");
+  std::ofstream(path) << "current_context: one\ncontexts: {one: {server: \"" << server.address()
+                      << "\", job: j}}\n";
+  const auto listed = [&](const std::string& flags, const std::string& environment) {
+    return Remeshctl("states list -o name" + flags,
+                     absl::StrCat("REMESH_CONFIG=", path, " ", environment))
+        .out;
+  };
+  EXPECT_EQ(listed("", ""), "jobs/j/states/s\n");
+  EXPECT_EQ(listed("", "REMESH_PARENT=jobs/k"), "jobs/k/states/s\n");
+  EXPECT_EQ(listed(" --context one", "REMESH_PARENT=jobs/k"), "jobs/j/states/s\n");
+  EXPECT_EQ(listed(" --context one", "REMESH_SERVER=127.0.0.1:1"), "jobs/j/states/s\n");
+  EXPECT_EQ(listed("", "REMESH_SERVER=" + server.address()), "all/states/s\n");
+  EXPECT_EQ(listed(" --server " + server.address(), ""), "all/states/s\n");
+  EXPECT_EQ(listed(absl::StrCat(" --context one --server=", server.address()), ""),
+            "all/states/s\n");
+}
+
+// An execution whose first watch ends as with a server that stops, after it was silent for a while
+// or when the server does stop.
+class FakeReshardService : public v1::ReshardService::Service {
+  grpc::Status WatchExecution(grpc::ServerContext* context,
+                              const v1::WatchExecutionRequest* request,
+                              grpc::ServerWriter<v1::Execution>* writer) override {
+    const bool first = watches_++ == 0;
+    v1::Execution execution;
+    execution.set_name(request->name());
+    execution.set_phase(first ? v1::Execution::TRANSFERRING : v1::Execution::SUCCEEDED);
+    writer->Write(execution);
+    if (!first) return grpc::Status::OK;
+    for (int i = 0; i < 60 && !context->IsCancelled(); ++i) Sleep(10);
+    return {grpc::StatusCode::UNAVAILABLE, "stops"};
+  }
+
+  // The deadline, as the id of the execution.
+  grpc::Status StartExecution(grpc::ServerContext*, const v1::StartExecutionRequest* request,
+                              v1::Execution* execution) override {
+    execution->set_name(absl::StrCat("jobs/j/executions/", request->deadline().seconds(), "s",
+                                     request->deadline().nanos(), "ns"));
+    return grpc::Status::OK;
+  }
+
+ public:
+  std::atomic<int> watches_ = 0;
+};
+
+// Regression: gRPC connected only every 5 s, because nobody waited in it between the tries.
+TEST(RemeshctlServerTest, AWaitFindsARestartedServerSoon) {
+  FakeReshardService service;
+  auto server = std::make_unique<FakeServer>(service);
+  const std::string address = server->address();
+  std::thread restarts([&] {
+    while (service.watches_ == 0) Sleep(10);
+    server.reset();
+    Sleep(700);  // the first try is refused
+    server = std::make_unique<FakeServer>(service, address);
+  });
+  const Result r =
+      Remeshctl("executions watch jobs/j/executions/e -o json --timeout 4 --server " + address);
+  restarts.join();
+  EXPECT_EQ(r.code, 0) << r.err;
+}
+
+// Regression: what was shorter than a millisecond became 0, the default of five minutes.
+TEST(RemeshctlServerTest, ADeadlineKeepsItsNanoseconds) {
+  FakeReshardService service;
+  const FakeServer server(service);
+  for (const auto& [given, sent] : std::vector<std::pair<const char*, const char*>>{
+           {"1e-6", "0s1000ns"}, {"1e-9", "0s1ns"}, {"2.0000005", "2s500ns"}}) {
+    const Result r = Remeshctl(absl::StrCat(
+        "reshard jobs/j/states/s --plan plans/p --generation 1 --no-wait -o name --deadline ",
+        given, " --server ", server.address()));
+    EXPECT_EQ(r.out, absl::StrCat("jobs/j/executions/", sent, "\n")) << r.err;
+  }
+}
+
+// Regression: the silence of a long move counted as absence, so the first restart ended the wait.
+TEST(RemeshctlServerTest, AWaitRidesOverARestartAfterALongSilence) {
+  FakeReshardService service;
+  const FakeServer server(service);
+  const Result r = Remeshctl(
+      "executions watch jobs/j/executions/e -o json --timeout 0.3 --server " + server.address());
+  EXPECT_EQ(r.code, 0) << r.err;
+}
+
+// Regression: the message was empty. As the worker's, this server knows none of the calls.
+TEST(RemeshctlServerTest, AWorkersSocketIsNoServer) {
+  FakePlanService service;
+  const std::string socket =
+      absl::StrCat("unix:", testing::TempDir(), "/remeshctl_test.", getpid(), ".sock");
+  const FakeServer server(service, socket);
+  const Result r = Remeshctl("states list --server " + socket);
+  EXPECT_EQ(r.code, 1);
+  EXPECT_EQ(r.err, absl::StrCat("remeshctl: ", socket,
+                                ": it serves no such call; is that a worker's socket, which "
+                                "--socket takes?\n  code: UNIMPLEMENTED\n  reason: CALL_FAILED\n"));
+  const FakeServer other(service);
+  const Result old = Remeshctl("states list --server " + other.address());
+  EXPECT_NE(old.err.find(": it serves no such call; is that a server of another version?\n"),
+            std::string::npos)
+      << old.err;
+}
+
+class FakeAdminService : public v1::AdminService::Service {
+  grpc::Status BackUpJournal(grpc::ServerContext*, const v1::BackUpJournalRequest*,
+                             grpc::ServerWriter<v1::BackUpJournalResponse>* writer) override {
+    v1::BackUpJournalResponse part;
+    part.mutable_header()->set_journal_uid("uid");
+    part.mutable_header()->set_file_bytes(5);
+    writer->Write(part);
+    part.set_data("hello");
+    writer->Write(part);
+    part.mutable_trailer()->set_sha256(kHelloSha256);
+    writer->Write(part);
+    return grpc::Status::OK;
+  }
+
+ public:
+  static constexpr char kHelloSha256[] =
+      "2cf24dba5fb0a30e26e83b2ac5b9e29e1b161e5c1fa7425e73043362938b9824";
+};
+
+// Regression: only the table had the digest and the path.
+TEST(RemeshctlServerTest, ABackupsDigestIsInEveryForm) {
+  FakeAdminService service;
+  const FakeServer server(service);
+  const std::string file = absl::StrCat(testing::TempDir(), "/remeshctl_test.", getpid(), ".db");
+  const auto backup = [&](const std::string& form) {
+    const Result r = Remeshctl(absl::StrCat("journal backup ", file, " --force -o ", form,
+                                            " --server ", server.address()));
+    EXPECT_EQ(r.code, 0) << r.err;
+    return r.out;
+  };
+  const Json json = Json::parse(backup("json"));
+  EXPECT_EQ(json.value("file", ""), file);
+  EXPECT_EQ(json.value("sha256", ""), FakeAdminService::kHelloSha256);
+  EXPECT_EQ(json["journalUid"], "uid");
+  EXPECT_EQ(json["fileBytes"], "5");
+  const std::string yaml = backup("yaml");
+  EXPECT_NE(yaml.find(absl::StrCat("\nsha256: \"", FakeAdminService::kHelloSha256, "\"\n")),
+            std::string::npos)
+      << yaml;
+  EXPECT_EQ(backup("name"), file + "\n");
+  EXPECT_NE(backup("table").find(FakeAdminService::kHelloSha256), std::string::npos);
+  std::remove(file.c_str());
+}
+
+// Regression: it overwrote any file without a word, and "-" became a file of that name.
+TEST(RemeshctlServerTest, AnExportedPlanReplacesNoFileUnlessForced) {
+  FakePlanService service;
+  const FakeServer server(service);
+  const std::string file = absl::StrCat(testing::TempDir(), "/remeshctl_test.", getpid(), ".plan");
+  const auto exported = [&](const std::string& words) {
+    return Remeshctl(absl::StrCat("plans export x ", words, " --server ", server.address()));
+  };
+  std::ofstream(file) << "mine";
+  const Result refused = exported(file);
+  EXPECT_EQ(refused.code, 1);
+  EXPECT_NE(refused.err.find(file + " is there already"), std::string::npos) << refused.err;
+  EXPECT_EQ(ReadAll(file), "mine");
+  EXPECT_EQ(exported(file + " --force").code, 0);
+  EXPECT_EQ(ReadAll(file), "file of plans/x");
+  std::remove(file.c_str());
+  EXPECT_EQ(exported(file).code, 0);
+  EXPECT_EQ(ReadAll(file), "file of plans/x");
+  std::remove(file.c_str());
+  EXPECT_EQ(exported("-").out, "file of plans/x");
+}
+
+// Regression: --timeout was said to limit the call, but a watch waited for ever.
+TEST(RemeshctlServerTest, TheTimeoutOfAWatchIsThatOfItsFirstAnswer) {
+  FakeStateService service;
+  const FakeServer server(service);
+  const auto watch = [&](const std::string& state) {
+    return Remeshctl(absl::StrCat("states watch jobs/j/states/", state,
+                                  " -o name --timeout 0.2 --server ", server.address()));
+  };
+  const Result silent = watch("silent");
+  EXPECT_EQ(silent.code, 1);
+  EXPECT_NE(silent.err.find("said nothing for 0.2 s (--timeout)"), std::string::npos) << silent.err;
+  const Result seldom = watch("seldom");
+  EXPECT_EQ(seldom.code, 0) << seldom.err;
+  EXPECT_EQ(seldom.out, "jobs/j/states/seldom\njobs/j/states/seldom\n");
+  for (const char* command : {"states watch", "plans watch", "cache watch"}) {
+    const Result help = Remeshctl(absl::StrCat(command, " --help"));
+    EXPECT_NE(help.out.find("Longest wait for the first answer, seconds"), std::string::npos)
+        << help.out;
+  }
+}
+
+// Regression: the message named a field of the call, which no user has written.
+TEST(RemeshctlServerTest, ARefusedFilterNamesItsFlag) {
+  FakePlanService service;
+  const FakeServer server(service);
+  for (const char* command : {"plans list", "plans watch", "cache watch", "cache export ."}) {
+    const Result r = Remeshctl(absl::StrCat(command, " --state x --server ", server.address()));
+    EXPECT_EQ(r.code, 1) << command;
+    EXPECT_EQ(r.err.find("remeshctl: --state: value \"x\" must be a name\n"), 0u) << r.err;
+    EXPECT_EQ(r.err.find("filter.state"), std::string::npos) << r.err;
+  }
+}
+
+TEST(RemeshctlServerTest, PlansOnAServer) {
+  FakePlanService service;
+  const FakeServer server(service);
+  const std::string where = " -o json --server " + server.address();
+  Result r = Remeshctl(absl::StrCat("plan -f ", kExample, where));
+  EXPECT_EQ(r.code, 0) << r.err;
+  EXPECT_EQ(Json::parse(r.out)["planning"]["cache"], "HIT");
+  r = Remeshctl(absl::StrCat("plan --view full -f ", kExample, where));
+  EXPECT_EQ(r.code, 0) << r.err;
+  const Json plan = Json::parse(r.out)["plan"];
+  EXPECT_EQ(plan["name"], "plans/x");
+  EXPECT_EQ(plan["summary"]["totalBytes"], "5");
+  EXPECT_EQ(plan["transfers"].size(), 2u);
+  EXPECT_EQ(plan["transfers"][1]["window"], 1);
+  // $REMESH_SERVER is used too, unless --here is given.
+  const std::string env = "REMESH_SERVER=" + server.address();
+  const std::string question = absl::StrCat("plan -o json -f ", kExample);
+  EXPECT_EQ(Json::parse(Remeshctl(question, env).out)["planning"]["cache"], "HIT");
+  EXPECT_EQ(Json::parse(Remeshctl(question + " --here", env).out)["planning"]["cache"], "MISS");
+  // A stream may take longer than a call, but must not be silent for as long.
+  r = Remeshctl("plans get silent --full --timeout 0.2" + where);
+  EXPECT_EQ(r.code, 1);
+  EXPECT_NE(r.err.find("said nothing for 0.2 s"), std::string::npos) << r.err;
+  r = Remeshctl("plan -f /dev/null" + where);
+  EXPECT_EQ(r.code, 1);
+  r = Remeshctl("plan -f client/testdata/no_arrays.json" + where);
+  EXPECT_EQ(r.code, 1);
+  EXPECT_NE(r.err.find("reason: MEMORY_LIMIT\n  needed_bytes: 77"), std::string::npos) << r.err;
+}
+
+}  // namespace
+}  // namespace remesh::client
