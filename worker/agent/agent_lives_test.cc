@@ -4,7 +4,7 @@
 
 #include "base/error.h"
 #include "service/error_info.h"
-#include "worker/agent/testing/test_device.h"
+#include "worker/agent/testing/test_devices_fixture.h"
 
 namespace remesh::worker {
 namespace {

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "worker/agent/testing/test_device.h"
+#include "worker/agent/testing/test_devices_fixture.h"
 
 namespace remesh::worker {
 namespace {

@@ -14,12 +14,15 @@
 #include <csignal>
 #include <cstdio>
 #include <cstring>
+#include <optional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
 #include "base/status_macros.h"
+#include "worker/device/device.h"
 #include "worker/store/huge_pages.h"
+#include "worker/store/page_watch.h"
 
 namespace remesh::worker {
 namespace {
@@ -161,6 +164,32 @@ absl::StatusOr<bool> MappedFile::HeldByNobodyElse() const {
                    {"NO_LEASE", {{"path", path_}, {"error", std::strerror(error)}}});
 }
 
+struct DeviceAccess {
+  DeviceAccess(Device* by, int64_t of, std::shared_ptr<std::byte> at)
+      : device(by), watch(of), address(std::move(at)) {}
+  ~DeviceAccess() { PageWatch::Get().End(watch); }
+
+  Device* const device;
+  const int64_t watch;  // of PageWatch
+  const std::shared_ptr<std::byte> address;
+};
+
+absl::StatusOr<std::shared_ptr<std::byte>> MappedFile::ReachedBy(Device& device) const {
+  if (access_ != nullptr && access_->device == &device &&
+      !PageWatch::Get().TakeChanged(access_->watch)) {
+    return access_->address;
+  }
+  access_ = nullptr;  // before: a device registers no memory twice
+  const std::optional<int64_t> watch = fd_ < 0 ? std::nullopt : PageWatch::Get().Watch(fd_);
+  auto registered = device.Register(bytes_);
+  if (watch && registered.ok()) {
+    access_ = std::make_unique<DeviceAccess>(&device, *watch, *registered);
+  } else if (watch) {
+    PageWatch::Get().End(*watch);
+  }
+  return registered;
+}
+
 bool MappedFile::TellOfWriters(int watch) const {
   // By the descriptor: the path may name another file by now.
   const std::string path = absl::StrCat("/proc/self/fd/", fd_);
@@ -209,6 +238,8 @@ absl::StatusOr<MappedFile> MappedFile::CreateScratch(const std::string& director
   return file;
 }
 
+MappedFile::MappedFile() = default;
+
 MappedFile::MappedFile(MappedFile&& other) noexcept { *this = std::move(other); }
 
 MappedFile& MappedFile::operator=(MappedFile&& other) noexcept {
@@ -216,10 +247,12 @@ MappedFile& MappedFile::operator=(MappedFile&& other) noexcept {
   std::swap(path_, other.path_);
   std::swap(fd_, other.fd_);
   std::swap(guard_, other.guard_);
+  std::swap(access_, other.access_);
   return *this;
 }
 
 MappedFile::~MappedFile() {
+  access_.reset();
   guard_.reset();
   if (!bytes_.empty()) munmap(bytes_.data(), bytes_.size());
   if (fd_ >= 0) close(fd_);

@@ -24,6 +24,9 @@ absl::Status SystemError(const std::string& what, const std::string& path);
 absl::Status CreateReservedFile(const std::string& path, int64_t bytes,
                                 const std::atomic<bool>* cancelled = nullptr);
 
+class Device;
+struct DeviceAccess;
+
 // A file mapped shared, readable and writable, for as long as the object lives, even if the file is
 // unlinked. Huge pages of it are mapped whole. If another process truncates the file, the bytes are
 // spoiled, but this process survives: see TruncationGuard.
@@ -40,7 +43,7 @@ class MappedFile {
   static absl::StatusOr<MappedFile> CreateScratch(const std::string& directory, int64_t bytes,
                                                   const std::atomic<bool>* cancelled = nullptr);
 
-  MappedFile() = default;
+  MappedFile();
   MappedFile(MappedFile&& other) noexcept;
   MappedFile& operator=(MappedFile&& other) noexcept;
   ~MappedFile();
@@ -60,6 +63,12 @@ class MappedFile {
   // UNIMPLEMENTED (NO_LEASE) if the kernel cannot tell. Only a tmpfs is reliable: on an overlay the
   // lease does not see mappings. REQUIRES: Open() made this object.
   absl::StatusOr<bool> HeldByNobodyElse() const;
+  // The address by which `device` reaches the bytes. The file is registered with the device once,
+  // and again only if it may have other pages than before: a trainer that rewrites a file may give
+  // it new ones, which an older registration would not see. If nothing can tell, it is registered
+  // for each caller. Errors: as Device::Register(). One thread at a time.
+  absl::StatusOr<std::shared_ptr<std::byte>> ReachedBy(Device& device) const;
+
   // Lets the inotify instance `watch` report from now on who opens the file, by whatever name, or
   // cuts it. False if it cannot. REQUIRES: as HeldByNobodyElse().
   bool TellOfWriters(int watch) const;
@@ -79,6 +88,7 @@ class MappedFile {
   std::string path_;
   int fd_ = -1;
   std::unique_ptr<TruncationGuard> guard_;
+  mutable std::unique_ptr<DeviceAccess> access_;  // see ReachedBy()
 };
 
 }  // namespace remesh::worker

@@ -57,7 +57,7 @@ absl::StatusOr<std::shared_ptr<const MappedShards>> ReachedBy(
         // Each file is of one device.
         Device* const device =
             devices.Of(mapped->assignment.shards(static_cast<int>(i)).local_device());
-        ASSIGN_OR_RETURN(address, device->Register(file));
+        ASSIGN_OR_RETURN(address, mapped->files[index].ReachedBy(*device));
       }
       shard.data = address.get() + (shard.data - file.data());
     }

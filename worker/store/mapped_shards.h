@@ -53,9 +53,8 @@ struct MappedShards {
 inline constexpr int kMemoriesAtATime = 64;
 bool EndSome(MappedShards& mapped);
 
-// The same shards by the addresses at which the devices reach them. Files are registered anew for
-// each attempt: a trainer that rewrites a file may give it other pages (O_TRUNC), which an older
-// registration would not see. Errors: as Device::Register().
+// The same shards by the addresses at which the devices reach them (MappedFile::ReachedBy()).
+// Errors: as Device::Register().
 absl::StatusOr<std::shared_ptr<const MappedShards>> ReachedBy(
     const LocalDevices& devices, std::shared_ptr<const MappedShards> mapped);
 

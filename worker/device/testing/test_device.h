@@ -3,10 +3,11 @@
 
 #include <atomic>
 #include <memory>
+#include <span>
+#include <string_view>
 #include <utility>
 #include <vector>
 
-#include "worker/agent/testing/agent_fixture.h"
 #include "worker/device/device_error.h"
 #include "worker/device/host_device.h"
 
@@ -16,7 +17,8 @@ namespace remesh::worker {
 // works any more.
 class TestDevice final : public Device {
  public:
-  explicit TestDevice(Transport* woken) : host_(1, [woken] { woken->Wake(); }) {}
+  // As HostDevice().
+  explicit TestDevice(CopyPool::Notify on_finished) : host_(1, std::move(on_finished)) {}
 
   std::string_view name() const override { return host_.name(); }
   absl::StatusOr<std::shared_ptr<std::byte>> Allocate(int64_t bytes) override {
@@ -24,6 +26,7 @@ class TestDevice final : public Device {
     return host_.Allocate(bytes);
   }
   absl::StatusOr<std::shared_ptr<std::byte>> Register(std::span<std::byte> host) override {
+    ++registered;
     return host_.Register(host);
   }
   void Pack(std::vector<SlicePart> parts, std::byte* buffer, Done done) override {
@@ -47,7 +50,8 @@ class TestDevice final : public Device {
   int pending() const override { return host_.pending(); }
 
   std::atomic<bool> failed = false;
-  std::atomic<int> checks = 0;  // calls of Check()
+  std::atomic<int> checks = 0;      // calls of Check()
+  std::atomic<int> registered = 0;  // calls of Register()
 
  private:
   static absl::Status Error() { return DeviceError("test:0", "FAILED", "a test asked for it"); }
@@ -59,23 +63,6 @@ class TestDevice final : public Device {
   }
 
   HostDevice host_;
-};
-
-// Two hosts with such a device each.
-class TestDevicesTest : public AgentTest {
- protected:
-  TestDevicesTest() {
-    make_devices_ = [this](Transport* woken) {
-      std::vector<std::unique_ptr<Device>> devices;
-      auto device = std::make_unique<TestDevice>(woken);
-      devices_.push_back(device.get());
-      devices.push_back(std::move(device));
-      return devices;
-    };
-    StartBoth();
-  }
-
-  std::vector<TestDevice*> devices_;  // by host
 };
 
 }  // namespace remesh::worker
