@@ -188,7 +188,7 @@ absl::Status Agent::MakeRoom(MoveList& moves, const std::atomic<bool>& cancelled
   ASSIGN_OR_RETURN(moves.slots, store_->ReserveScratch(bytes, &cancelled));
   for (size_t local = 0; local < layout.bytes.size(); ++local) {
     Device* const device = data_->devices().Of(static_cast<int>(local));
-    ASSIGN_OR_RETURN(moves.slots_on.emplace_back(), device->Register(moves.slots->bytes()));
+    ASSIGN_OR_RETURN(moves.slots_on.emplace_back(), moves.slots->ReachedBy(*device));
   }
   return absl::OkStatus();
 }

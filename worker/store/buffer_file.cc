@@ -14,6 +14,7 @@
 #include <csignal>
 #include <cstdio>
 #include <cstring>
+#include <map>
 #include <optional>
 #include <utility>
 
@@ -165,29 +166,29 @@ absl::StatusOr<bool> MappedFile::HeldByNobodyElse() const {
 }
 
 struct DeviceAccess {
-  DeviceAccess(Device* by, int64_t of, std::shared_ptr<std::byte> at)
-      : device(by), watch(of), address(std::move(at)) {}
-  ~DeviceAccess() { PageWatch::Get().End(watch); }
+  explicit DeviceAccess(std::optional<int64_t> of) : watch(of) {}
+  ~DeviceAccess() {
+    if (watch) PageWatch::Get().End(*watch);
+  }
 
-  Device* const device;
-  const int64_t watch;  // of PageWatch
-  const std::shared_ptr<std::byte> address;
+  const std::optional<int64_t> watch;  // of PageWatch; nullopt: nobody else has the file
+  std::map<const Device*, std::shared_ptr<std::byte>> addresses;
 };
 
 absl::StatusOr<std::shared_ptr<std::byte>> MappedFile::ReachedBy(Device& device) const {
-  if (access_ != nullptr && access_->device == &device &&
-      !PageWatch::Get().TakeChanged(access_->watch)) {
-    return access_->address;
+  // Before it is registered again: a device that has it registered does nothing.
+  if (access_ != nullptr && access_->watch && PageWatch::Get().TakeChanged(*access_->watch))
+    access_ = nullptr;
+  if (access_ == nullptr) {
+    const auto watch = fd_ < 0 ? std::nullopt : PageWatch::Get().Watch(fd_);
+    if (!watch && !is_scratch_) return device.Register(bytes_);
+    access_ = std::make_unique<DeviceAccess>(watch);
   }
-  access_ = nullptr;  // before: a device registers no memory twice
-  const std::optional<int64_t> watch = fd_ < 0 ? std::nullopt : PageWatch::Get().Watch(fd_);
-  auto registered = device.Register(bytes_);
-  if (watch && registered.ok()) {
-    access_ = std::make_unique<DeviceAccess>(&device, *watch, *registered);
-  } else if (watch) {
-    PageWatch::Get().End(*watch);
+  std::shared_ptr<std::byte>& address = access_->addresses[&device];
+  if (address == nullptr) {
+    ASSIGN_OR_RETURN(address, device.Register(bytes_));
   }
-  return registered;
+  return address;
 }
 
 bool MappedFile::TellOfWriters(int watch) const {
@@ -235,6 +236,7 @@ absl::StatusOr<MappedFile> MappedFile::CreateScratch(const std::string& director
   if (!mapped.ok()) return mapped.status();
   MappedFile file;
   file.bytes_ = *mapped;
+  file.is_scratch_ = true;
   return file;
 }
 
@@ -246,6 +248,7 @@ MappedFile& MappedFile::operator=(MappedFile&& other) noexcept {
   std::swap(bytes_, other.bytes_);
   std::swap(path_, other.path_);
   std::swap(fd_, other.fd_);
+  std::swap(is_scratch_, other.is_scratch_);
   std::swap(guard_, other.guard_);
   std::swap(access_, other.access_);
   return *this;

@@ -63,10 +63,11 @@ class MappedFile {
   // UNIMPLEMENTED (NO_LEASE) if the kernel cannot tell. Only a tmpfs is reliable: on an overlay the
   // lease does not see mappings. REQUIRES: Open() made this object.
   absl::StatusOr<bool> HeldByNobodyElse() const;
-  // The address by which `device` reaches the bytes. The file is registered with the device once,
+  // The address by which `device` reaches the bytes. The file is registered with each device once,
   // and again only if it may have other pages than before: a trainer that rewrites a file may give
   // it new ones, which an older registration would not see. If nothing can tell, it is registered
-  // for each caller. Errors: as Device::Register(). One thread at a time.
+  // for each caller. No other device may come to lie at `device` meanwhile. Errors: as
+  // Device::Register(). One thread at a time.
   absl::StatusOr<std::shared_ptr<std::byte>> ReachedBy(Device& device) const;
 
   // Lets the inotify instance `watch` report from now on who opens the file, by whatever name, or
@@ -87,6 +88,7 @@ class MappedFile {
   // Only for an opened file, which others may truncate.
   std::string path_;
   int fd_ = -1;
+  bool is_scratch_ = false;  // no other process has it
   std::unique_ptr<TruncationGuard> guard_;
   mutable std::unique_ptr<DeviceAccess> access_;  // see ReachedBy()
 };

@@ -79,11 +79,29 @@ TEST_F(PageWatchTest, AFileThatMayHaveOtherPagesIsRegisteredAgain) {
   EXPECT_EQ(Registrations(), 0);
 }
 
-TEST_F(PageWatchTest, AnotherDeviceRegistersItForItself) {
-  EXPECT_EQ(Registrations(), 1);
+TEST_F(PageWatchTest, EveryDeviceRegistersItOnce) {
   TestDevice other([] {});
-  EXPECT_TRUE(file_.ReachedBy(other).ok());
+  for (int i = 0; i < 2; ++i) {
+    EXPECT_TRUE(file_.ReachedBy(device_).ok());
+    EXPECT_TRUE(file_.ReachedBy(other).ok());
+  }
+  EXPECT_EQ(device_.registered, 1);
   EXPECT_EQ(other.registered, 1);
+}
+
+TEST_F(PageWatchTest, ScratchThatIsUsedAgainStaysRegistered) {
+  file_ = *MappedFile::CreateScratch(directory_, kPageFileBytes);
+  EXPECT_EQ(Registrations(), 1);
+  EXPECT_EQ(Registrations(), 0);
+}
+
+TEST_F(PageWatchTest, LentMemoryIsRegisteredForEachMove) {
+  const int memory = memfd_create("lent", MFD_ALLOW_SEALING | MFD_CLOEXEC);
+  ASSERT_EQ(ftruncate(memory, kPageFileBytes), 0);
+  ASSERT_EQ(fcntl(memory, F_ADD_SEALS, F_SEAL_SHRINK), 0);
+  file_ = *MappedFile::OfMemory(memory, kPageFileBytes);
+  close(memory);
+  EXPECT_EQ(Registrations(), 1);
   EXPECT_EQ(Registrations(), 1);
 }
 

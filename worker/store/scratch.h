@@ -56,6 +56,10 @@ class Scratch {
   Scratch& operator=(const Scratch&) = delete;
 
   std::span<std::byte> bytes() const { return file_.bytes(); }
+  // See MappedFile::ReachedBy().
+  absl::StatusOr<std::shared_ptr<std::byte>> ReachedBy(Device& device) const {
+    return file_.ReachedBy(device);
+  }
 
  private:
   MappedFile file_;
