@@ -72,6 +72,11 @@ void AddTimes(ServerOptions& o, Settings& settings) {
   settings.AddDuration("lost_after", &o.lost_after, "A worker that is silent for longer is lost.");
   settings.AddDuration("execution_deadline", &o.execution_deadline,
                        "Deadline of executions that set none.", kLeast);
+  settings.AddDuration("stall_timeout", &o.stall_timeout,
+                       "A move fails if no slice (of 4 MiB at most) of any of its hosts gets "
+                       "through for this long; the error names the links. 0s: only its deadline "
+                       "ends it.",
+                       std::chrono::nanoseconds(0));
   settings.AddDuration("quiesce_timeout", &o.quiesce_timeout,
                        "A worker that takes longer to end an aborted attempt is detached.", kLeast);
   settings.AddInt("windows_ahead", &o.windows_ahead,
@@ -175,6 +180,10 @@ absl::Status CheckTimesAndSizes(const ServerOptions& o) {
   if (o.lost_after < 2 * o.heartbeat_interval) {
     return InvalidField("lost_after", service::FormatDuration(o.lost_after),
                         "must be at least two heartbeat_intervals");
+  }
+  if (o.stall_timeout > std::chrono::nanoseconds(0) && o.stall_timeout < 2 * o.heartbeat_interval) {
+    return InvalidField("stall_timeout", service::FormatDuration(o.stall_timeout),
+                        "must be 0s or at least two heartbeat_intervals, which tell of progress");
   }
   if (o.message_bytes_max < 4096 || o.message_bytes_max > (int64_t{1} << 30)) {
     return InvalidField("message_bytes_max", FormatByteSize(o.message_bytes_max),
@@ -299,6 +308,7 @@ Core::Options CoreOptionsOf(const ServerOptions& o) {
       .heartbeat_interval = o.heartbeat_interval,
       .lost_after = o.lost_after,
       .execution_deadline = o.execution_deadline,
+      .stall_timeout = o.stall_timeout,
       .quiesce_timeout = o.quiesce_timeout,
       .grant_ahead = static_cast<int32_t>(o.windows_ahead),
       .page_bytes_max = static_cast<size_t>(std::min(kPageBytesMax, o.message_bytes_max / 2)),

@@ -32,6 +32,7 @@ struct ServerOptions {
   std::chrono::nanoseconds heartbeat_interval = std::chrono::seconds(1);
   std::chrono::nanoseconds lost_after = std::chrono::seconds(5);
   std::chrono::nanoseconds execution_deadline = std::chrono::seconds(300);
+  std::chrono::nanoseconds stall_timeout = std::chrono::seconds(60);
   std::chrono::nanoseconds quiesce_timeout = std::chrono::seconds(4);
   int64_t windows_ahead = 8;
   int64_t states_max = 10'000;

@@ -131,6 +131,7 @@ absl::Status CheckDataPlane(const WorkerOptions& options) {
   RETURN_IF_ERROR(CheckOneOf("transport", options.transport, {"tcp", "ucx", "nccl"}));
   RETURN_IF_ERROR(CheckOneOf("device", options.device, {"host", "cuda", "sim"}));
   RETURN_IF_ERROR(CheckOneOf("device_buffers", options.device_buffers, {"device", "host"}));
+  RETURN_IF_ERROR(CheckOneOf("recheck_sources", options.recheck_sources, {"if_open", "always"}));
   if ((options.transport == "nccl") == (options.device != "host")) return absl::OkStatus();
   return InvalidField("device", options.device,
                       absl::StrCat("must be cuda or sim with transport nccl, and host with others: "
@@ -274,11 +275,12 @@ void AddDataSettings(WorkerOptions& options, service::Settings& settings) {
                     "Maximum number of bytes of packed slices in flight, per attempt.");
   settings.AddInt("slices_in_flight", &options.slices_in_flight,
                   "Maximum number of slices in flight, per attempt.", 1, 65536);
-  settings.AddDuration("stall_timeout", &options.stall_timeout,
-                       "A move fails if none of this host's slices (of 4 MiB at most) from and to "
-                       "other hosts gets through for this long. The error names the links. 0s: "
-                       "only the move's deadline ends it.",
-                       std::chrono::nanoseconds(0));
+  settings.AddString(
+      "recheck_sources", &options.recheck_sources,
+      "When a move's source is hashed again before the commit. if_open: if another process may "
+      "have had its files open since the move began. always: for trainers that let devices, RDMA "
+      "or io_uring write into memory that they no longer have mapped, which the kernel does not "
+      "tell.");
 }
 
 void AddOperationSettings(WorkerOptions& options, service::Settings& settings) {

@@ -51,7 +51,7 @@ struct WorkerOptions {
   int64_t copy_threads = 2;
   int64_t staging_bytes = int64_t{64} << 20;
   int64_t slices_in_flight = 32;
-  std::chrono::nanoseconds stall_timeout = std::chrono::seconds(60);
+  std::string recheck_sources = "if_open";
 
   std::chrono::nanoseconds drain = std::chrono::seconds(30);
   std::string metrics_address = "127.0.0.1:0";

@@ -220,7 +220,7 @@ absl::StatusOr<Agent::Options> Worker::LoadRecord() {
       .identity = Identity(),
       .memory = std::move(memory),
       .mover = {.limits = {static_cast<int>(options_.slices_in_flight), options_.staging_bytes},
-                .stall_timeout = options_.stall_timeout}};
+                .rechecks_always = options_.recheck_sources == "always"}};
 }
 
 v1::Register Worker::Identity() const {
@@ -298,7 +298,12 @@ void Worker::MakeLink() {
       agent_->calls().AskAgain();
     });
   };
-  events.progress = [this] { return pulse_->Beat(); };
+  events.beat = [this] {
+    v1::Heartbeat beat;
+    beat.set_progress(pulse_->Beat());
+    beat.set_slices(data_->slices_done());
+    return beat;
+  };
   channel_ = std::make_unique<PlannerChannel>(PlannerAddress{
       .address = options_.server_address,
       .keepalive = {.time = options_.keepalive_time, .timeout = options_.keepalive_timeout},

@@ -63,7 +63,8 @@ v1::AttachResponse MakeCommit(const v1::AttemptId& attempt, const v1::Execution&
 v1::AttachResponse MakeAbort(const v1::AttemptId& attempt, const v1::Execution& resource) {
   v1::AttachResponse message;
   NameTarget(attempt, resource, *message.mutable_abort());
-  if (GetErrorInfo(service::StatusFromProto(resource.error())).reason == "DIGEST_MISMATCH")
+  const std::string reason = GetErrorInfo(service::StatusFromProto(resource.error())).reason;
+  if (reason == "DIGEST_MISMATCH" || reason == "LINK_STALLED")
     *message.mutable_abort()->mutable_error() = resource.error();
   return message;
 }

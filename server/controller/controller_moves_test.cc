@@ -2,6 +2,7 @@
 // Executions around the commit: hosts that lose what they have acknowledged, and how operators end
 // such executions.
 #include "server/controller/controller_moves_test_world.h"
+#include "service/error_info.h"
 
 namespace remesh::server {
 namespace {
@@ -35,6 +36,32 @@ TEST_F(ControllerMovesTest, TheSourceIsRetiredWhenEveryHostHasSaidThatItHoldsThe
   EXPECT_EQ(Count(b_, Command::kRetire), 1);
   EXPECT_EQ(Get().phase(), v1::State::READY);
   EXPECT_GT(sent_[a_].back().position().sequence(), 0u);
+}
+
+// Windows may take longer than stall_timeout; slices do not.
+TEST_F(ControllerMovesTest, AMoveStallsWhenNoneOfItsHostsFinishesASlice) {
+  windows_ = 3;
+  const std::string name = StartMove();
+  for (const StreamId stream : {a_, b_}) Answer(stream, v1::AttachRequest::kPrepared, name);
+  const auto pass = [&](int seconds, const std::vector<uint64_t>& slices) {
+    v1::AttachRequest beat;
+    for (int second = 0; second < seconds; ++second) {
+      now_.steady += std::chrono::seconds(1);
+      for (size_t i = 0; i < slices.size(); ++i) {
+        beat.mutable_heartbeat()->set_progress(++beats_);
+        beat.mutable_heartbeat()->set_slices(slices[i] == 2 ? beats_ : slices[i]);
+        Say(i == 0 ? a_ : b_, beat);
+      }
+      Handle(Tick{});
+    }
+    return Phase(name);
+  };
+  EXPECT_EQ(pass(70, {1, 2}), v1::Execution::TRANSFERRING) << "b's rise";
+  EXPECT_EQ(pass(59, {1, 0}), v1::Execution::TRANSFERRING);
+  pass(2, {1, 0});
+  EXPECT_EQ(Count(a_, Command::kAbort), 1);
+  EXPECT_EQ(GetErrorInfo(service::StatusFromProto(sent_[b_].back().abort().error())).reason,
+            "LINK_STALLED");
 }
 
 TEST_F(ControllerMovesTest, AHostWipedAfterItsAcknowledgementKeepsTheSourceAlive) {

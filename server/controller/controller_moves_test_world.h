@@ -51,6 +51,7 @@ class ControllerMovesTest : public ControllerTestWorld {
       move.hosts[host] = {.device_ids = {device}, .local_devices = {device}};
     }
     move.plan = "plans/p";
+    move.summary.set_windows(windows_);
     Handle(Planned{.id = plannings_.back(), .move = move});
     return replies_.at(call);
   }
@@ -116,6 +117,8 @@ class ControllerMovesTest : public ControllerTestWorld {
 
   StreamId a_ = 0, b_ = 0;
   std::string uid_;
+  int32_t windows_ = 0;  // of plans
+  uint64_t beats_ = 0;
 };
 
 }  // namespace remesh::server

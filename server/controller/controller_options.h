@@ -16,6 +16,7 @@ struct ControllerOptions {
   Timestamp heartbeat_interval = std::chrono::seconds(1);
   Timestamp lost_after = std::chrono::seconds(5);            // a worker is lost after this silence
   Timestamp execution_deadline = std::chrono::seconds(300);  // for requests without a deadline
+  Timestamp stall_timeout = std::chrono::seconds(60);        // see ExecutionSpec
   Timestamp quiesce_timeout = std::chrono::seconds(4);       // limit for workers to end an attempt
   int32_t grant_ahead = 8;                  // windows granted beyond those done everywhere
   size_t page_bytes_max = size_t{2} << 20;  // of a list's page, whatever page size is asked for

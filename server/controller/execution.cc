@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/time/time.h"
 #include "base/check.h"
 #include "base/error.h"
 #include "server/controller/attempt_commands.h"
@@ -89,6 +90,7 @@ void Execution::Start(const std::vector<v1::PeerEntry>& peers,
                       const v1::Communicators& communicators, ExecutionActions& out) {
   REMESH_CHECK(step_ == Step::kQueued && peers.size() == hosts_.size());
   step_ = Step::kPreparing;
+  connects_by_nccl_ = !communicators.name().empty();
   for (size_t i = 0; i < hosts_.size(); ++i) {
     hosts_[i].told = true;
     const int index = static_cast<int>(i);
@@ -103,6 +105,7 @@ void Execution::OnPrepared(const std::string& host, Moment now, ExecutionActions
   if (!hosts_.prepared()) return;
   step_ = Step::kTransferring;
   resource_.set_phase(v1::Execution::TRANSFERRING);
+  moved_at_ = now.steady;
   *resource_.mutable_transfer_start_time() = ToProto(now.wall);
   GrantAhead(out);
   if (resource_.windows() == 0) StartVerifying(out);
@@ -124,13 +127,14 @@ void Execution::GrantAhead(ExecutionActions& out) {
   }
 }
 
-void Execution::OnWindowDone(const std::string& host, const v1::WindowDone& done,
+void Execution::OnWindowDone(const std::string& host, const v1::WindowDone& done, Moment now,
                              ExecutionActions& out) {
   const int index = hosts_.IndexOf(host);
   if (index < 0 || step_ != Step::kTransferring) return;
   v1::HostProgress& progress = *resource_.mutable_hosts(index);
   if (done.window() < progress.windows_done() || done.window() >= granted_) return;
   progress.set_windows_done(done.window() + 1);
+  OnMoved(now.steady);
   progress.set_sent_bytes(std::max(progress.sent_bytes(), done.sent_bytes()));
   progress.set_received_bytes(std::max(progress.received_bytes(), done.received_bytes()));
   progress.set_copied_bytes(std::max(progress.copied_bytes(), done.copied_bytes()));
@@ -237,6 +241,22 @@ bool Execution::FailIfLate(Moment now, ExecutionActions& out) {
   return true;
 }
 
+bool Execution::Stalls(Moment now) const {
+  if (step_ != Step::kTransferring || spec_.stall_timeout == Timestamp(0)) return false;
+  if (connects_by_nccl_ && WindowsDoneEverywhere() == 0) return false;
+  return now.steady - moved_at_ >= spec_.stall_timeout;
+}
+
+void Execution::FailIfStalled(Moment now, ExecutionActions& out) {
+  if (!Stalls(now)) return;
+  const std::string after = absl::FormatDuration(absl::FromChrono(spec_.stall_timeout));
+  const absl::Status error =
+      MakeError(absl::StatusCode::kUnavailable,
+                absl::StrCat("no slice got through between any of its hosts for ", after),
+                {.reason = kStalled, .metadata = {}});
+  Fail(StatusToProto(error), v1::Execution::FAILED, now, out);
+}
+
 // The hosts that have not done what the step waits for; while bytes move, those that are furthest
 // behind.
 std::vector<std::string> Execution::WaitedFor() const {
@@ -255,6 +275,7 @@ std::vector<std::string> Execution::WaitedFor() const {
 void Execution::RecordIfQuiesced(ExecutionActions& out) {
   if (!hosts_.quiet()) return;
   if (ReasonOf(resource_.error()) == kStalled) NameStalled();
+  stalled_ = {};
   step_ = Step::kRecording;
   out.emplace_back(Save::kFailure);
 }
@@ -293,8 +314,6 @@ void Execution::OnAttemptFailed(const std::string& host, const google::rpc::Stat
   if (index < 0) return;
   OnCommitFailed(host, error, now);
   Fail(NamedBy(host, error), v1::Execution::FAILED, now, out);
-  if (step_ == Step::kAborting && ReasonOf(error) == kStalled)
-    stalled_.Said(host, GetErrorInfo(service::StatusFromProto(error)));
 }
 
 void Execution::OnCommitFailed(const std::string& host, const google::rpc::Status& error,
@@ -363,6 +382,7 @@ void Execution::GiveUp(const absl::Status& why) {
 void Execution::Forgive(Timestamp pause) {
   spec_.deadline += pause;
   aborting_since_ += pause;
+  moved_at_ += pause;
   hosts_.Forgive(pause);
 }
 
@@ -374,6 +394,7 @@ void Execution::OnTick(Moment now, ExecutionActions& out) {
     }
   }
   FailIfLate(now, out);
+  FailIfStalled(now, out);
   if (step_ != Step::kAborting || now.steady - aborting_since_ < spec_.quiesce_timeout) return;
   for (size_t i = 0; i < hosts_.size(); ++i) {
     const ExecutionHost& host = hosts_[i];

@@ -68,7 +68,8 @@ class Execution {
 
   // Hosts that take no part, and answers that do not fit the step, are ignored.
   void OnPrepared(const std::string& host, Moment now, ExecutionActions& out);
-  void OnWindowDone(const std::string& host, const v1::WindowDone& done, ExecutionActions& out);
+  void OnWindowDone(const std::string& host, const v1::WindowDone& done, Moment now,
+                    ExecutionActions& out);
   void OnVerified(const std::string& host, Moment now, ExecutionActions& out);
   void OnCommitted(const std::string& host, ExecutionActions& out);
   // `error`: what the host found about a chunk that arrived damaged elsewhere, or which hosts it
@@ -87,6 +88,12 @@ class Execution {
   void OnHostReturned(const std::string& host, bool holds_target, ExecutionActions& out);
   void OnSaved(Save what, Moment now, ExecutionActions& out);
   void OnTick(Moment now, ExecutionActions& out);
+  // Whether transfers stall, as far as is known: no window has ended anywhere for stall_timeout, nor
+  // has anything that OnMoved() told of. OnTick() fails it then. NCCL connects during the first
+  // window, with limits of its own, so that one may take longer.
+  bool Stalls(Moment now) const;
+  // A host of this execution finished slices at `when`, perhaps of another execution.
+  void OnMoved(Timestamp when) { moved_at_ = std::max(moved_at_, when); }
   // FAILED_PRECONDITION (EXECUTION_COMMITTING, EXECUTION_ENDED) when it is too late. Idempotent.
   absl::Status Cancel(Moment now, ExecutionActions& out);
   // Ends FAILED with `why`, source intact. REQUIRES: step() is kVerifying at most.
@@ -120,6 +127,7 @@ class Execution {
   void TellCommit(int index, ExecutionActions& out) const;
   void TellAbort(int index, ExecutionActions& out) const;
   void Explain(const std::string& host, const google::rpc::Status& found);
+  void FailIfStalled(Moment now, ExecutionActions& out);
   void NameStalled();
   std::vector<std::string> WaitedFor() const;
   // Fails when the deadline has passed and the execution can still fail; false: it goes on.
@@ -140,6 +148,8 @@ class Execution {
   int32_t granted_ = 0;
   v1::Execution::Phase end_phase_ = v1::Execution::FAILED;  // if the execution does not succeed
   Timestamp aborting_since_{0};
+  Timestamp moved_at_{0};  // when transfers last made progress
+  bool connects_by_nccl_ = false;
 };
 
 }  // namespace remesh::server

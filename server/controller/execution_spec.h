@@ -28,6 +28,7 @@ struct ExecutionSpec {
   int64_t window_bytes = 0;
   int32_t grant_ahead = 8;       // windows that may be granted beyond those done everywhere
   Timestamp deadline{0};         // on the clock of Moment::steady
+  Timestamp stall_timeout{0};    // limit for transfers without any progress; 0: none
   Timestamp quiesce_timeout{0};  // limit for workers to end an attempt
   std::vector<Participant> participants;  // by host: those with shards of source or target
 };

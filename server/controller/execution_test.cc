@@ -21,6 +21,7 @@ class ExecutionTest : public testing::Test {
                        .window_bytes = 1,
                        .grant_ahead = 2,
                        .deadline = seconds(100),
+                       .stall_timeout = seconds(30),
                        .quiesce_timeout = seconds(10)};
     spec.attempt.set_execution("jobs/j/executions/e");
     spec.attempt.set_attempt(1);
@@ -52,7 +53,7 @@ class ExecutionTest : public testing::Test {
   void Done(const char* host, int window) {
     v1::WindowDone done;
     done.set_window(window);
-    execution_.OnWindowDone(host, done, out_);
+    execution_.OnWindowDone(host, done, now_, out_);
   }
   void AllTransferred() {
     for (int window = 0; window < 5; ++window) {
@@ -495,15 +496,54 @@ TEST_F(ExecutionTest, TransfersThatStallNameTheLinksWhereBothEndsWait) {
   Start();
   AllPrepared();
   Taken();
-  execution_.OnAttemptFailed("a", waits("b", ""), now_, out_);  // as b waits for c
+  now_.steady += seconds(30);
+  execution_.OnTick(now_, out_);
+  for (const ExecutionAction& action : out_) {
+    const v1::Abort& abort = std::get<Tell>(action).message.abort();
+    EXPECT_EQ(GetErrorInfo(service::StatusFromProto(abort.error())).reason, "LINK_STALLED");
+  }
   EXPECT_EQ(Taken(), "a:abort b:abort c:abort");
-  EXPECT_EQ(links(), "");
-  execution_.OnQuiesced("a", waits("b", ""), now_, out_);
-  execution_.OnAttemptFailed("c", waits("", "b"), now_, out_);
+  execution_.OnQuiesced("a", waits("b", ""), now_, out_);  // as b waits for c
   execution_.OnQuiesced("b", waits("c", ""), now_, out_);
+  EXPECT_EQ(links(), "");
   execution_.OnQuiesced("c", waits("", "b"), now_, out_);
   EXPECT_EQ(links(), "c->b");
   EXPECT_EQ(Taken(), "save-failure");
+}
+
+TEST_F(ExecutionTest, AnyProgressIsNoStall) {
+  const auto after = [this](int more) {
+    now_.steady += seconds(more);
+    execution_.OnTick(now_, out_);
+    return execution_.step();
+  };
+  Start();
+  EXPECT_EQ(after(10), Step::kPreparing);
+  AllPrepared();
+  EXPECT_EQ(after(29), Step::kTransferring);
+  Done("b", 0);
+  EXPECT_EQ(after(29), Step::kTransferring);
+  EXPECT_FALSE(execution_.Stalls(now_));
+  now_.steady += seconds(1);
+  EXPECT_TRUE(execution_.Stalls(now_));
+  execution_.OnMoved(now_.steady - seconds(5));
+  EXPECT_FALSE(execution_.Stalls(now_));
+  execution_.Forgive(seconds(20));
+  EXPECT_EQ(after(44), Step::kTransferring);
+  EXPECT_EQ(after(1), Step::kAborting);
+  EXPECT_EQ(Reason(), "LINK_STALLED");
+}
+
+TEST_F(ExecutionTest, NcclMayTakeItsTimeToConnect) {
+  v1::Communicators communicators;
+  communicators.set_name("n");
+  execution_.Start(std::vector<v1::PeerEntry>(3), communicators, out_);
+  AllPrepared();
+  now_.steady += seconds(90);
+  EXPECT_FALSE(execution_.Stalls(now_));
+  for (const char* host : kHosts) Done(host, 0);
+  now_.steady += seconds(30);
+  EXPECT_TRUE(execution_.Stalls(now_));
 }
 
 // Regression: deadlines were looked at in ticks only, so a deadline of 1 ns succeeded.

@@ -266,7 +266,7 @@ void Executions::OnMessage(const std::string& host, const v1::AttachRequest& mes
       execution.OnPrepared(host, now, actions);
       break;
     case Event::kWindowDone:
-      execution.OnWindowDone(host, message.window_done(), actions);
+      execution.OnWindowDone(host, message.window_done(), now, actions);
       break;
     case Event::kVerified:
       execution.OnVerified(host, now, actions);
@@ -310,7 +310,14 @@ void Executions::OnHostReturned(const std::string& host, Moment now, Outbox& out
 
 std::vector<HostAway> Executions::OnTick(const std::string& name, Moment now, Outbox& out) {
   ExecutionActions actions;
-  entries_.at(name).execution.OnTick(now, actions);
+  Execution& execution = entries_.at(name).execution;
+  if (execution.Stalls(now)) {
+    for (const Participant& participant : execution.spec().participants) {
+      const WorkerEntry* worker = membership_.workers().Find(participant.host);
+      if (worker != nullptr) execution.OnMoved(worker->moved);
+    }
+  }
+  execution.OnTick(now, actions);
   if (actions.empty()) return {};
   return Apply(name, std::move(actions), now, out);
 }

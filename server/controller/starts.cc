@@ -99,6 +99,7 @@ ExecutionSpec MakeSpec(const v1::Execution& resource, const PlannedExecution& mo
                      .window_bytes = move.window_bytes,
                      .grant_ahead = options.grant_ahead,
                      .deadline = deadline,
+                     .stall_timeout = options.stall_timeout,
                      .quiesce_timeout = options.quiesce_timeout,
                      .participants = {}};
   spec.attempt.set_execution(resource.name());

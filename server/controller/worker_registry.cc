@@ -288,6 +288,9 @@ void WorkerRegistry::Heard(StreamId stream, const v1::AttachRequest& message, Mo
   const std::string* host = HostOf(stream);
   if (host == nullptr) return;
   WorkerEntry& worker = workers_.at(*host);
+  if (const uint64_t slices = message.heartbeat().slices(); slices != 0) {
+    if (std::exchange(worker.slices, slices) != slices) worker.moved = now.steady;
+  }
   if (const uint64_t progress = message.heartbeat().progress(); progress != 0) {
     if (std::exchange(worker.progress, progress) == progress) return;
   }

@@ -37,6 +37,8 @@ struct WorkerEntry {
   Timestamp heard{0};
   absl::Time heard_wall;
   uint64_t progress = 0;                               // in its last heartbeat
+  uint64_t slices = 0;                                 // in its last heartbeat
+  Timestamp moved{0};                                  // when `slices` last rose
   std::map<ManifestKey, v1::StateManifest> manifests;  // what it last reported to hold
 
   bool alive() const { return stream != 0; }

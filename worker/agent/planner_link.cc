@@ -139,7 +139,7 @@ void PlannerLink::Write(Stream* stream) {
         message = std::move(queue_.front());
         queue_.pop_front();
       } else if (begun_) {
-        message.mutable_heartbeat()->set_progress(events_.progress());
+        *message.mutable_heartbeat() = events_.beat();
       } else {
         continue;
       }

@@ -40,8 +40,8 @@ class PlannerLink {
     absl::AnyInvocable<bool(const grpc::Status&)> disconnected;
     // A heartbeat was sent. Called on the writer's thread.
     absl::AnyInvocable<void()> heartbeat = [] {};
-    // Returns Heartbeat.progress. Called on the writer's thread.
-    absl::AnyInvocable<uint64_t()> progress = [] { return uint64_t{0}; };
+    // Called on the writer's thread.
+    absl::AnyInvocable<v1::Heartbeat()> beat = [] { return v1::Heartbeat(); };
   };
 
   // `channel` must outlive the link.

@@ -55,6 +55,7 @@ void DataThread::Open(const std::string& attempt, Opening opening,
   Post([this, attempt, opening = std::make_unique<Opening>(std::move(opening)),
         opened = std::move(opened)]() mutable {
     if (closing_) return opened(absl::CancelledError("the worker stops"));
+    opening->options.slices_done = &slices_done_;
     auto mover = std::make_unique<Mover>(std::move(opening->moves), std::move(opening->peer_names),
                                          opening->options, transport_.get(), devices(),
                                          std::move(opening->events));
@@ -151,7 +152,6 @@ void DataThread::Run() {
     busy |= transport_->Progress();
     for (const auto& device : devices_) busy |= device->Drain();
     busy |= ReapStopped();
-    for (auto& [attempt, mover] : movers_) mover->Look();
     if (closing_ && !std::exchange(stopping_all, true)) {
       for (auto& [attempt, mover] : movers_) {
         mover->Stop();

@@ -48,6 +48,8 @@ class DataThread {
   const std::string& transport_name() const { return name_; }
   const std::string& stream_name() const { return stream_name_; }
   const std::string& transport_address() const { return address_; }
+  // The number of slices that all movers have finished, counted from 1.
+  uint64_t slices_done() const { return slices_done_; }
 
   // REQUIRES: no mover is open for `attempt`.
   void Open(const std::string& attempt, Opening opening,
@@ -88,6 +90,7 @@ class DataThread {
   absl::Mutex mutex_;
   std::vector<Task> tasks_ ABSL_GUARDED_BY(mutex_);
   std::atomic<bool> closing_ = false;
+  std::atomic<uint64_t> slices_done_ = 1;
 
   // The thread's own.
   const std::vector<std::unique_ptr<Device>> devices_;

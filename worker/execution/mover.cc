@@ -55,7 +55,7 @@ Mover::~Mover() { REMESH_CHECK(stopped()); }
 absl::Status Mover::Open(int self, std::vector<Peer> peers, const Lasting& lasting) {
   for (const Peer& peer : peers) peer_addresses_.push_back(peer.address);
   self_ = self;
-  if (list_.source != nullptr) writes_.emplace(*list_.source);
+  if (list_.source != nullptr && !options_.rechecks_always) writes_.emplace(*list_.source);
   ASSIGN_OR_RETURN(group_, transport_->OpenLasting(self, std::move(peers), lasting));
   std::vector<int32_t> operations(list_.program.windows(), 0);
   for (const Message& message : messages_.messages())
@@ -196,6 +196,7 @@ void Mover::SliceDone(int index) {
   const Slice& slice = messages_.slices()[index];
   SliceState& state = slices_[index];
   const Message& message = messages_.MessageOf(slice);
+  if (options_.slices_done != nullptr) ++*options_.slices_done;
   if (message.peer < 0) {
     --local_in_flight_;
   } else if (!message.whole) {

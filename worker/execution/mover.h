@@ -17,7 +17,6 @@
 #include "worker/execution/direct_runs.h"
 #include "worker/execution/moves.h"
 #include "worker/execution/slice_places.h"
-#include "worker/execution/stall_watch.h"
 #include "worker/execution/window_schedule.h"
 #include "worker/store/write_watch.h"
 #include "worker/transport/transport.h"
@@ -71,9 +70,8 @@ class Mover {
  public:
   struct Options {
     StreamLimits limits;
-    // How long transfers with other hosts may make no progress; 0: for ever. Messages that travel
-    // whole have limits of their own (NcclOptions).
-    Timestamp stall_timeout{0};
+    bool rechecks_always = false;  // whether Verify() hashes sources again in any case
+    std::atomic<uint64_t>* slices_done = nullptr;  // counts them; null: nobody wants to know
     const Clock* clock = &SteadyClock();
   };
   struct Events {
@@ -96,9 +94,6 @@ class Mover {
   absl::Status Open(int self, std::vector<Peer> peers, const Lasting& lasting = {});
   // Windows [0, until) may start.
   void Grant(int32_t until);
-  // To be called at least once a second: fails with UNAVAILABLE (LINK_STALLED, of Waits()) if
-  // transfers stall.
-  void Look();
   // What this host waits for: UNAVAILABLE (LINK_STALLED; in its metadata receives_from and sends_to
   // name at most kNamedMax hosts each, separated by commas, with which transfers are under way), or
   // OK if it waits for nobody.
@@ -193,8 +188,6 @@ class Mover {
   MoverBytes bytes_;
   std::pair<int32_t, int> next_stream_;  // the next to admit: window, index in its order
   int streams_in_flight_ = 0;
-  int transfers_ = 0;  // operations of slices that stream, given to the transport and not ended
-  StallWatch stall_{options_.stall_timeout};
   std::deque<int> local_ready_;
   int local_in_flight_ = 0;
   int jobs_ = 0;                      // given to the device, not drained

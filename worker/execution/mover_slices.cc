@@ -55,13 +55,8 @@ Device::Done Mover::OnDevice(absl::AnyInvocable<void(const Mismatch&)> then) {
 
 PeerGroup::Done Mover::OnTransfer(int slice, Then then) {
   ++slices_[slice].operations;
-  const bool streams = !messages_.MessageOf(messages_.slices()[slice]).whole;
-  transfers_ += streams ? 1 : 0;
-  stall_.Progressed();
-  return [this, slice, streams, then = std::move(then)](absl::Status status) mutable {
+  return [this, slice, then = std::move(then)](absl::Status status) mutable {
     if (halted()) return;
-    transfers_ -= streams ? 1 : 0;
-    stall_.Progressed();
     if (status.ok()) {
       if (--slices_[slice].operations > 0 || !MemoryHolds()) return;
       then();
@@ -76,11 +71,6 @@ PeerGroup::Done Mover::OnTransfer(int slice, Then then) {
   };
 }
 
-void Mover::Look() {
-  if (halted() || !stall_.Look(options_.clock->Now(), transfers_ > 0)) return;
-  Fail(Waits());
-}
-
 absl::Status Mover::Waits() const {
   std::set<std::string> from, to;
   for (int i = 0; i < std::ssize(slices_); ++i) {
@@ -92,8 +82,7 @@ absl::Status Mover::Waits() const {
   if (from.empty() && to.empty()) return absl::OkStatus();
   const std::string receives = absl::StrJoin(from, ","), sends = absl::StrJoin(to, ",");
   return MakeError(absl::StatusCode::kUnavailable,
-                   absl::StrCat("transfers make no progress: receives from [", receives,
-                                "], sends to [", sends, "]"),
+                   absl::StrCat("waits: receives from [", receives, "], sends to [", sends, "]"),
                    {"LINK_STALLED", {{"receives_from", receives}, {"sends_to", sends}}});
 }
 

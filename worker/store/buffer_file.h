@@ -58,8 +58,10 @@ class MappedFile {
   absl::Status CheckWhole() const;
 
   // Whether no other open file description, of this or any other process, refers to the file, not
-  // even by a mapping. This is the condition of a write lease (fcntl(2), F_SETLEASE). Pages that
-  // the kernel itself still reads, for a sendfile() of a closed descriptor, do not count.
+  // even by a mapping. This is the condition of a write lease (fcntl(2), F_SETLEASE), which is held
+  // for some microseconds: an open() in this moment waits for its end, or fails with EWOULDBLOCK if
+  // it has O_NONBLOCK. Pages that stay pinned without a mapping (RDMA, io_uring), and those that the
+  // kernel itself still reads, for a sendfile() of a closed descriptor, do not count.
   // UNIMPLEMENTED (NO_LEASE) if the kernel cannot tell. Only a tmpfs is reliable: on an overlay the
   // lease does not see mappings. REQUIRES: Open() made this object.
   absl::StatusOr<bool> HeldByNobodyElse() const;
