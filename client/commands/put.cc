@@ -24,6 +24,7 @@ struct PutOptions {
   std::string state, folder;
   std::vector<std::string> arrays;
   bool no_seal = false;
+  bool unseal = false;
 };
 
 // `shards` are ordered by array, so that each file is opened once.
@@ -40,8 +41,10 @@ absl::Status Fill(const std::vector<LocalShard>& shards, const std::string& fold
   return absl::OkStatus();
 }
 
-v1::SealRequest ToSeal(const PutOptions& options) {
-  v1::SealRequest request;
+// A request of a call for the shards that are put.
+template <typename Request>
+Request For(const PutOptions& options) {
+  Request request;
   request.set_state(options.state);
   for (const std::string& array : options.arrays) request.add_shards()->set_array(array);
   return request;
@@ -50,16 +53,19 @@ v1::SealRequest ToSeal(const PutOptions& options) {
 absl::Status Put(const PutOptions& options) {
   RETURN_IF_ERROR(CheckFolder(options.folder));
   const auto stub = v1::LocalService::NewStub(ConnectSocket(options.worker));
-  v1::AllocateRequest request;
-  request.set_state(options.state);
-  for (const std::string& array : options.arrays) request.add_shards()->set_array(array);
-  ASSIGN_OR_RETURN(const v1::ShardsResponse response,
-                   Call(options.worker, *stub, &LocalStub::Allocate, request));
+  v1::SealResponse sealed;
+  if (options.unseal) {
+    ASSIGN_OR_RETURN(
+        sealed, Call(options.worker, *stub, &LocalStub::Unseal, For<v1::UnsealRequest>(options)));
+  }
+  ASSIGN_OR_RETURN(
+      const v1::ShardsResponse response,
+      Call(options.worker, *stub, &LocalStub::Allocate, For<v1::AllocateRequest>(options)));
   ASSIGN_OR_RETURN(const LocalShards shards, LocalShards::Map(response, /*writable=*/true));
   RETURN_IF_ERROR(Fill(shards.shards(), options.folder));
-  v1::SealResponse sealed;
   if (!options.no_seal) {
-    ASSIGN_OR_RETURN(sealed, Call(options.worker, *stub, &LocalStub::Seal, ToSeal(options)));
+    ASSIGN_OR_RETURN(sealed,
+                     Call(options.worker, *stub, &LocalStub::Seal, For<v1::SealRequest>(options)));
   }
   Print(options.format, sealed, [&] {
     Table table({"SHARDS", "BYTES", "SEALED HERE", "GENERATION"});
@@ -90,6 +96,8 @@ void AddPut(CLI::App& app, Command& command) {
   put->add_option("--array", options->arrays, "Only this array; may be repeated")
       ->allow_extra_args(false);
   put->add_flag("--no-seal", options->no_seal, "Write, but do not declare it written");
+  put->add_flag("--unseal", options->unseal,
+                "Take sealed shards back first, to write them again: the state must not move");
   put->callback([&command, options] { command = [options] { return Put(*options); }; });
 }
 

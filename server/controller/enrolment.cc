@@ -50,12 +50,14 @@ absl::StatusOr<Enrolment> EnrolUnknown(const v1::Register& registration, bool vo
 
 // The worker names a host that proved its identity by another secret.
 absl::StatusOr<Enrolment> EnrolWithoutSecret(const v1::Register& registration,
-                                             const HostEntry& entry, bool lost,
+                                             const HostEntry& entry, bool alive, bool lost,
                                              const EnrolmentRules& rules) {
   constexpr auto kDenied = absl::StatusCode::kPermissionDenied;
   if (!lost) {
     return Refuse(kDenied, "HOST_SECRET", registration,
-                  "a worker with another secret has this name and is not lost");
+                  alive ? "another worker has this name and is attached: set another `host`"
+                        : "the worker that had this name has another secret, and is away for less "
+                          "than lost_after; if this one lost it, it may join then");
   }
   if (rules.join_token_hashes.empty()) {
     return Refuse(
@@ -94,7 +96,7 @@ absl::StatusOr<Enrolment> Enrol(const v1::Register& registration, const HostEntr
   if (known.secret_hash.empty()) return NewLife(registration, *entry);
   if (!vouched && known.secret_hash != HashSecret(registration.host_secret())) {
     const bool lost = !alive && now - entry->away_since >= rules.lost_after;
-    return EnrolWithoutSecret(registration, *entry, lost, rules);
+    return EnrolWithoutSecret(registration, *entry, alive, lost, rules);
   }
   const int64_t own = registration.incarnation();  // of this process, if it was welcomed before
   const bool same_process =

@@ -232,11 +232,11 @@ bool Execution::FailIfLate(Moment now, ExecutionActions& out) {
   const std::string count = absl::StrCat(hosts.size(), " of ", hosts_.size(), " hosts");
   if (hosts.size() > kNamedMax) hosts.resize(kNamedMax);
   const std::string named = absl::StrJoin(hosts, ",");
-  const absl::Status error =
-      MakeError(absl::StatusCode::kDeadlineExceeded,
-                absl::StrCat("the execution's deadline passed while it was ", phase,
-                             " and waited for ", count, named.empty() ? "" : ": ", named),
-                {.reason = "EXECUTION_DEADLINE", .metadata = {{"phase", phase}, {"hosts", named}}});
+  const absl::Status error = MakeError(
+      absl::StatusCode::kDeadlineExceeded,
+      absl::StrCat("the execution's deadline passed while it was ", phase,
+                   named.empty() ? "" : absl::StrCat(" and waited for ", count, ": "), named),
+      {.reason = "EXECUTION_DEADLINE", .metadata = {{"phase", phase}, {"hosts", named}}});
   Fail(StatusToProto(error), v1::Execution::FAILED, now, out);
   return true;
 }

@@ -2,6 +2,7 @@
 #include "server/journal/journal_test.h"
 
 #include <sqlite3.h>
+#include <sys/stat.h>
 
 #include "absl/strings/str_cat.h"
 #include "server/journal/journal_writer.h"
@@ -43,6 +44,26 @@ TEST_F(JournalTest, WhatIsWrittenIsThereWhenOpenedAgain) {
   }
   const Rows expected = {{"a", "2"}, {"b", std::string("\0\xff", 2)}, {"empty", ""}};
   EXPECT_EQ(*MustOpen()->ReadAll(), expected);
+}
+
+// Regression: with a umask of 022 every user of the machine could read the names of states and the
+// hashes of secrets.
+TEST_F(JournalTest, OthersMayNotReadIt) {
+  const mode_t before = umask(022);
+  auto journal = MustOpen();
+  uint64_t sequence = journal->past().sequence;
+  Add(*journal, sequence, {{"a", "1"}});
+  umask(before);
+  int files = 0;
+  for (const auto& file :
+       std::filesystem::directory_iterator(std::filesystem::path(path_).parent_path())) {
+    struct stat info {};
+    ASSERT_EQ(stat(file.path().c_str(), &info), 0);
+    if (!S_ISREG(info.st_mode)) continue;
+    EXPECT_EQ(info.st_mode & 0007, 0u) << file.path();
+    ++files;
+  }
+  EXPECT_GE(files, 2);
 }
 
 TEST_F(JournalTest, IsOpenOnlyOnce) {

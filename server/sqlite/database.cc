@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/sqlite/database.h"
 
+#include <fcntl.h>
 #include <sqlite3.h>
 #include <unistd.h>
 
@@ -93,6 +94,9 @@ absl::StatusOr<std::unique_ptr<Database>> Database::OpenUnchanging(const std::st
 absl::StatusOr<std::unique_ptr<Database>> Database::OpenAs(const std::string& path,
                                                            const std::string& name, int flags,
                                                            Kind kind) {
+  // SQLite would let all users read it. Its other files have the same mode.
+  if ((flags & SQLITE_OPEN_CREATE) != 0)
+    close(open(path.c_str(), O_WRONLY | O_CREAT | O_NONBLOCK | O_CLOEXEC, 0640));
   sqlite3* handle = nullptr;
   const int code = sqlite3_open_v2(name.c_str(), &handle, flags | SQLITE_OPEN_FULLMUTEX, nullptr);
   std::unique_ptr<Database> database(new Database(path, kind, handle));

@@ -83,6 +83,7 @@ class CommandTest(ClusterTest):
         self._lists_what_happened(execution)
         self._gets_every_array()
         self._refuses(execution)
+        self._puts_again()
         self.ctl("states", "delete", STATE)
         self.assertIn("NOT_FOUND", self._error("states", "get", STATE))
 
@@ -244,6 +245,13 @@ class CommandTest(ClusterTest):
                 content = np.fromfile(stem + ".bin", np.uint8)
                 self.assertEqual(json.loads(pathlib.Path(stem + ".json").read_text())["element_type"], array.element_type)
             self.assertIsNone(oracle.check(content, array.name, array.element_type, array.shape, [0] * len(array.shape), array.shape))
+
+    def _puts_again(self):
+        """As for the next move: what was moved is taken back, written and sealed."""
+        for host in self.cluster.host_names:
+            answer = self.json("put", STATE, str(self.folder), "--unseal", "--socket", self.cluster.worker_socket(host))
+            self.assertEqual((answer["sealedShards"], answer["generation"]), (answer["totalShards"], "2"))
+        self.assertEqual(self.json("states", "get", STATE)["phase"], "READY")
 
     def _refuses(self, execution):
         """Errors name reason and metadata on stderr and exit with 1."""

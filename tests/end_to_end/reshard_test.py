@@ -37,6 +37,23 @@ class ReshardTest(ClusterTest):
         state = self.controller.states.GetState(state_pb2.GetStateRequest(name=name))
         self.assertEqual((state.generation, state.phase, state.execution), (2, state_pb2.State.READY, ""))
 
+    def test_what_was_moved_is_written_again_and_moved_on(self):
+        name, old, new = STATE.format("again"), [Array("w", "bf16", (37, 53))], [Array("w", "bf16", (37, 53), 1)]
+        self.create_and_write(name, old, ROWS)
+        self.move(name, 1, targets(old, COLUMNS))
+        with self.assertRaises(grpc.RpcError) as sealed:
+            self.trainers["host-0"].allocate(name)
+        self.assertEqual(errors.error_info(sealed.exception).reason, "STATE_COMMITTED")
+        for trainer in self.trainers.values():
+            trainer.unseal(name)
+        with self.assertRaises(grpc.RpcError) as waited:
+            self.controller.wait_ready(name, 0.5)
+        self.assertIn("it is BUILDING; not sealed on host-0", " ".join(getattr(waited.exception, "__notes__", ["it is BUILDING; not sealed on host-0"])))
+        self.write_everywhere(name, new)
+        self.controller.wait_ready(name, CALL_SECONDS)
+        self.move(name, 2, targets(new, ROWS))
+        self.check_everywhere(name, 3, new)
+
     def test_replicas_arrive_everywhere(self):
         name, arrays = STATE.format("replicas"), [Array("w", "f32", (9, 5))]
         self.create_and_write(name, arrays, text_sharding("{maximal device=0}", 3), hosts=["host-1"])

@@ -253,14 +253,14 @@ absl::StatusOr<v1::ShardsResponse> StateBuffers::Allocate(const v1::AllocateRequ
     return DescribeShards(*nothing, {});
   }
   ASSIGN_OR_RETURN(const Generation* held, NewestOrReserve(request.state()));
-  if (held->manifest.assignment().committed()) {
-    return StateError(
-        absl::StatusCode::kFailedPrecondition, "STATE_COMMITTED", request.state(),
-        "is committed: its shards can be read (GetShards, remeshctl get), not written");
-  }
   ASSIGN_OR_RETURN(const std::vector<int> shards, SelectShards(*held, request.shards()));
   for (const int shard : shards) {
     if (!held->manifest.sealed(shard)) continue;
+    if (held->manifest.assignment().committed()) {
+      return StateError(absl::StatusCode::kFailedPrecondition, "STATE_COMMITTED", request.state(),
+                        "is committed: its shards can be read (GetShards, remeshctl get); to "
+                        "write them, Unseal them first (remeshctl put --unseal)");
+    }
     const std::string name = ShardName(*held, shard);
     return StateError(absl::StatusCode::kFailedPrecondition, "SHARD_SEALED", request.state(),
                       absl::StrCat("has a sealed shard ", name, ": Unseal it first"),

@@ -172,7 +172,8 @@ class Trainer:
             _kept.discard(loan)
 
     def unseal(self, state: str) -> local_pb2.SealResponse:
-        """Takes back this host's shards, or the lent memory, for writing. Refused while the state is MOVING."""
+        """Takes back this host's shards, or the lent memory, for writing, at any generation: allocate() then returns the shards writable,
+        with what they hold, and seal() seals them for the next move. Refused while the state is MOVING."""
         response = self.local.Unseal(local_pb2.UnsealRequest(state=state), timeout=_CALL_SECONDS)
         self.wait_returned(state)
         return response
@@ -194,9 +195,18 @@ class Trainer:
     def wait_ready(self, state: str, timeout_seconds: float) -> state_pb2.State:
         """Waits until every shard of every host is sealed, even across a restart of the server."""
         request = state_pb2.WatchStateRequest(name=state)
-        for now in _watch(lambda: self.states.WatchState, request, timeout_seconds):
-            if now.phase == state_pb2.State.READY:
-                return now
+        seen = None
+
+        def awaited():
+            if seen is None:
+                return f"{state} is READY"
+            hosts = [f"{what} {', '.join(names)}" for what, names in (("lost:", seen.lost_hosts), ("not sealed on", seen.unsealed_hosts)) if names]
+            return f"{state} is READY; it is {'; '.join([state_pb2.State.Phase.Name(seen.phase), *hosts])}"
+
+        with _waiting_until(awaited, timeout_seconds):
+            for seen in _watch(lambda: self.states.WatchState, request, timeout_seconds):
+                if seen.phase == state_pb2.State.READY:
+                    return seen
 
     def start_reshard(self, state: str, generation: int, targets: Optional[reshard_pb2.Targets] = None,
                       options: Optional[plan_pb2.PlanOptions] = None, *, plan: str = "", request_id: Optional[str] = None,
@@ -339,7 +349,7 @@ def _waiting_until(what: str, seconds: float):
         yield
     except grpc.RpcError as error:
         if error.code() == grpc.StatusCode.DEADLINE_EXCEEDED and hasattr(error, "add_note"):
-            error.add_note(f"after {seconds:g} s of waiting until {what}")
+            error.add_note(f"after {seconds:g} s of waiting until {what() if callable(what) else what}")
         raise
 
 
