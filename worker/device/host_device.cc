@@ -101,8 +101,9 @@ struct CopyChunk {
     // Hashes the same bytes that it copies, even if a trainer writes into the source meanwhile.
     worker::Pack(*from, bits, chunk_buffer.data());
     const uint64_t digest = DigestPacked(Packed(chunk_buffer.data(), bits));
-    if (part.carried && digest != part.digests[k]) return false;
-    part.digests[k] = digest;
+    // Others may read a carried digest meanwhile.
+    if (!part.carried) part.digests[k] = digest;
+    if (digest != part.digests[k]) return false;
     worker::Unpack(chunk_buffer.data(), bits, *to);
     return true;
   }
