@@ -37,6 +37,7 @@ TEST(ServerOptionsTest, BadValuesInTheFileAreNamed) {
       {"quiesce_timeout", "0"},
       {"heartbeat_interval", "0"},
       {"lost_after", "1s"},
+      {"stall_timeout", "1s"},
       {"execution_deadline", "0"},
       {"keepalive_time", "0"},
       {"keepalive_timeout", "1us"},

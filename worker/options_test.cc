@@ -98,6 +98,17 @@ TEST(WorkerOptionsTest, WhatCannotBeIsNamed) {
   EXPECT_EQ(FieldOf(Complete(options)), "transport");
 }
 
+TEST(WorkerOptionsTest, SourcesAreRecheckedIfOpenOrAlways) {
+  for (const auto& [value, field] :
+       {std::pair("if_open", ""), {"always", ""}, {"never", "recheck_sources"}}) {
+    WorkerOptions options;
+    options.devices = 1;
+    options.recheck_sources = value;
+    const absl::Status status = Complete(options);
+    EXPECT_EQ(status.ok() ? "" : FieldOf(status), field) << value;
+  }
+}
+
 TEST(WorkerOptionsTest, BadValuesInTheFileAreNamed) {
   const std::pair<const char*, const char*> cases[] = {
       {"server_address", "127.0.0.1:99999"},

@@ -97,7 +97,8 @@ void AddPut(CLI::App& app, Command& command) {
       ->allow_extra_args(false);
   put->add_flag("--no-seal", options->no_seal, "Write, but do not declare it written");
   put->add_flag("--unseal", options->unseal,
-                "Take sealed shards back first, to write them again: the state must not move");
+                "Take sealed shards back first, to write them again. The state must not move. If a "
+                "file cannot be read then, put it again: the shards stay unsealed");
   put->callback([&command, options] { command = [options] { return Put(*options); }; });
 }
 

@@ -243,8 +243,8 @@ bool Execution::FailIfLate(Moment now, ExecutionActions& out) {
 
 bool Execution::Stalls(Moment now) const {
   if (step_ != Step::kTransferring || spec_.stall_timeout == Timestamp(0)) return false;
-  if (connects_by_nccl_ && WindowsDoneEverywhere() == 0) return false;
-  return now.steady - moved_at_ >= spec_.stall_timeout;
+  if (now.steady - moved_at_ < spec_.stall_timeout) return false;
+  return !connects_by_nccl_ || WindowsDoneEverywhere() > 0;
 }
 
 void Execution::FailIfStalled(Moment now, ExecutionActions& out) {

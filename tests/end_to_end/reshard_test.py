@@ -48,7 +48,7 @@ class ReshardTest(ClusterTest):
             trainer.unseal(name)
         with self.assertRaises(grpc.RpcError) as waited:
             self.controller.wait_ready(name, 0.5)
-        self.assertIn("it is BUILDING; not sealed on host-0", " ".join(getattr(waited.exception, "__notes__", ["it is BUILDING; not sealed on host-0"])))
+        self.assertIn("it is BUILDING; not sealed on host-0", " ".join(waited.exception.__notes__))
         self.write_everywhere(name, new)
         self.controller.wait_ready(name, CALL_SECONDS)
         self.move(name, 2, targets(new, ROWS))

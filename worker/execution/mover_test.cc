@@ -255,6 +255,20 @@ TEST_P(MoverTest, ASourceWrittenMeanwhileIsCaught) {
   EXPECT_EQ(GetErrorInfo(*hosts_[1]->verified).metadata["array"], "w");
 }
 
+// What a device still writes, for example, which the kernel does not tell. A write by this process
+// is not told either.
+TEST_P(MoverTest, SourcesAreHashedAgainInAnyCaseIfAskedFor) {
+  Start(RowsToColumns(2, 2), {.rechecks_always = true});
+  GrantAll();
+  ASSERT_TRUE(Transferred());
+  std::vector<std::byte> bytes = hosts_[1]->Read(hosts_[1]->source(), 0);
+  bytes[5] ^= std::byte{4};
+  hosts_[1]->Write(hosts_[1]->source(), 0, bytes);
+  for (auto& host : hosts_) host->mover().Verify();
+  ASSERT_TRUE(Until([&] { return All([](TestHost& h) { return h.verified.has_value(); }); }));
+  EXPECT_EQ(GetErrorInfo(*hosts_[1]->verified).reason, "SOURCE_MODIFIED");
+}
+
 // Host 1 may not begin yet, so host 0 waits for it.
 TEST_P(MoverTest, AHostNamesThoseThatItWaitsFor) {
   std::atomic<uint64_t> slices_done = 0;

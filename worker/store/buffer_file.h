@@ -60,11 +60,14 @@ class MappedFile {
   // Whether no other open file description, of this or any other process, refers to the file, not
   // even by a mapping. This is the condition of a write lease (fcntl(2), F_SETLEASE), which is held
   // for some microseconds: an open() in this moment waits for its end, or fails with EWOULDBLOCK if
-  // it has O_NONBLOCK. Pages that stay pinned without a mapping (RDMA, io_uring), and those that the
-  // kernel itself still reads, for a sendfile() of a closed descriptor, do not count.
+  // it has O_NONBLOCK. Pages that stay pinned without a mapping (RDMA, io_uring) do not count, nor
+  // do those that the kernel itself still reads, for a sendfile() of a closed descriptor.
   // UNIMPLEMENTED (NO_LEASE) if the kernel cannot tell. Only a tmpfs is reliable: on an overlay the
   // lease does not see mappings. REQUIRES: Open() made this object.
   absl::StatusOr<bool> HeldByNobodyElse() const;
+  // Lets the inotify instance `watch` report from now on who opens the file, by whatever name, or
+  // cuts it. False if it cannot. REQUIRES: as HeldByNobodyElse().
+  bool TellOfWriters(int watch) const;
   // The address by which `device` reaches the bytes. The file is registered with each device once,
   // and again only if it may have other pages than before: a trainer that rewrites a file may give
   // it new ones, which an older registration would not see. If nothing can tell, it is registered
@@ -72,9 +75,6 @@ class MappedFile {
   // Device::Register(). One thread at a time.
   absl::StatusOr<std::shared_ptr<std::byte>> ReachedBy(Device& device) const;
 
-  // Lets the inotify instance `watch` report from now on who opens the file, by whatever name, or
-  // cuts it. False if it cannot. REQUIRES: as HeldByNobodyElse().
-  bool TellOfWriters(int watch) const;
   // Whether `path` names this file: no other file was put in its place.
   bool IsAt(const std::string& path) const;
   // Whether IsAt(path), and no other name refers to the file: there is no other hard link.

@@ -12,7 +12,8 @@ namespace remesh::worker {
 
 // Tells whether files may have other pages than before, because some process cut them, freed a part
 // of them or wrote them by a system call (inotify, IN_MODIFY; stores into mappings change no pages
-// and do not count). One for the whole process: the kernel gives few of them to a user. Thread-safe.
+// and do not count). One for the whole process, as the kernel gives few of them to a user.
+// Thread-safe.
 class PageWatch {
  public:
   static PageWatch& Get();

@@ -343,8 +343,9 @@ def _ipc_of(memory) -> Optional[lending.Allocation]:
 
 
 @contextlib.contextmanager
-def _waiting_until(what: str, seconds: float):
-    """Adds to DEADLINE_EXCEEDED a note of what the call waited for (from Python 3.11 on); gRPC itself does not say it."""
+def _waiting_until(what: Union[str, Callable[[], str]], seconds: float):
+    """Adds to DEADLINE_EXCEEDED a note of what the call waited for (from Python 3.11 on); gRPC itself does not say it. A callable says it
+    when the time is over."""
     try:
         yield
     except grpc.RpcError as error:
