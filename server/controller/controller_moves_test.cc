@@ -80,6 +80,30 @@ TEST_F(ControllerMovesTest, AHostWipedAfterItsAcknowledgementKeepsTheSourceAlive
 
 // The host's machine goes down right after the end: the previous generation can still rebuild the
 // state.
+// Regression: it wedged when the host came back before the decision was on disk. Only the same life
+// of its worker can: another is written first.
+TEST_F(ControllerMovesTest, AStateWhoseReceiverIsWipedWhileTheDecisionIsWrittenCanBeDeleted) {
+  v1::Register registration = Identity("a");
+  *registration.add_manifests() = Manifest(uid_, 1);
+  a_ = Attach(registration);
+  const std::string name = StartMove();
+  for (const StreamId stream : {a_, b_}) Answer(stream, v1::AttachRequest::kPrepared, name);
+  disk_stops_ = true;
+  for (const StreamId stream : {a_, b_}) Answer(stream, v1::AttachRequest::kVerified, name);
+  registration.clear_manifests();
+  const StreamId back = Attach(registration);
+  EXPECT_EQ(Count(back, Command::kWelcome), 1);
+  disk_stops_ = false;
+  Write();
+  EXPECT_EQ(Phase(name), v1::Execution::COMMITTING);
+  EXPECT_EQ(Count(back, Command::kCommit), 0);
+  Answer(b_, v1::AttachRequest::kCommitted, name);
+  EXPECT_EQ(Resolve(name), "SOURCE_NOT_WHOLE");
+  Delete();
+  EXPECT_EQ(Phase(name), v1::Execution::FAILED);
+  EXPECT_EQ(Forgotten(b_), std::vector<std::string>{uid_});
+}
+
 TEST_F(ControllerMovesTest, NothingIsRetiredWhileAHostOfTheTargetIsAway) {
   const std::string name = UntilCommitting();
   Answer(a_, v1::AttachRequest::kCommitted, name);

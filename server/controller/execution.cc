@@ -21,6 +21,7 @@ namespace {
 
 constexpr size_t kNamedMax = 8;  // hosts in an error
 constexpr char kStalled[] = "LINK_STALLED";
+constexpr char kNotVerified[] = "NOT_VERIFIED";
 
 google::protobuf::Timestamp ToProto(absl::Time time) {
   return google::protobuf::util::TimeUtil::NanosecondsToTimestamp(absl::ToUnixNanos(time));
@@ -164,6 +165,7 @@ void Execution::OnCommitted(const std::string& host, ExecutionActions& out) {
   const int index = hosts_.IndexOf(host);
   if (index < 0 || step_ != Step::kCommitting) return;
   hosts_[index].committed = true;
+  hosts_[index].incomplete = false;
   FinishIfCommitted(out);
 }
 
@@ -179,7 +181,7 @@ void Execution::OnSaved(Save what, Moment now, ExecutionActions& out) {
     step_ = Step::kCommitting;
     resource_.set_phase(v1::Execution::COMMITTING);
     for (size_t i = 0; i < hosts_.size(); ++i) {
-      if (!hosts_[i].away) TellCommit(static_cast<int>(i), out);
+      if (!hosts_[i].away && !hosts_[i].incomplete) TellCommit(static_cast<int>(i), out);
     }
     FinishIfCommitted(out);
   } else if ((what == Save::kSuccess && step_ == Step::kFinishing) ||
@@ -322,6 +324,8 @@ void Execution::OnCommitFailed(const std::string& host, const google::rpc::Statu
   if (index < 0 || step_ != Step::kCommitting || hosts_[index].committed) return;
   *resource_.mutable_error() = NamedBy(host, error);
   hosts_.CommitFailed(index, now.steady);  // the decision stands
+  // The host has nothing to commit. It may have lost its shards in a way that ended no stream.
+  if (hosts_[index].receives && ReasonOf(error) == kNotVerified) hosts_[index].incomplete = true;
 }
 
 void Execution::OnHostAway(const std::string& host, const absl::Status& why, Moment now,
@@ -352,19 +356,27 @@ void Execution::OnHostReturned(const std::string& host, bool holds_target, Execu
   const bool failed = step_ >= Step::kAborting && resource_.phase() != v1::Execution::SUCCEEDED &&
                       resource_.phase() != v1::Execution::COMMITTING;
   if (failed && state.told && !state.quiesced) TellAbort(index, out);
-  // A host that receives no shards may come back while the success is being written.
+  // A host that receives no shards may come back while the decision or the success is being written.
+  const bool decided = step_ == Step::kDeciding || step_ == Step::kCommitting;
   const bool finishing = step_ == Step::kFinishing && !state.receives;
-  if ((step_ != Step::kCommitting && !finishing) || state.committed) return;
+  if ((!decided && !finishing) || state.committed) return;
   if (!state.receives) {
     // The host may have begun another life and know nothing of the attempt. If it does know the
     // attempt, the message ends it there.
-    TellCommit(index, out);
+    if (step_ != Step::kDeciding) TellCommit(index, out);  // else OnSaved() does
     state.committed = true;
     if (step_ == Step::kCommitting) FinishIfCommitted(out);
     return;
   }
-  if (holds_target) return TellCommit(index, out);
-  state.incomplete = true;
+  if (!holds_target) return NoteIncomplete(index);
+  if (step_ == Step::kCommitting) TellCommit(index, out);
+}
+
+// The host is back without its shards of the target. While the decision is being written this must
+// be noted too: the host has no attempt left that could report it later.
+void Execution::NoteIncomplete(int index) {
+  const std::string& host = hosts_[index].name;
+  hosts_[index].incomplete = true;
   const absl::Status error =
       MakeError(absl::StatusCode::kDataLoss,
                 absl::StrCat("host ", host, " came back without its shards of the target"),

@@ -126,6 +126,7 @@ class Execution {
   void TellHost(int index, v1::AttachResponse message, ExecutionActions& out) const;
   void TellCommit(int index, ExecutionActions& out) const;
   void TellAbort(int index, ExecutionActions& out) const;
+  void NoteIncomplete(int index);
   void Explain(const std::string& host, const google::rpc::Status& found);
   void FailIfStalled(Moment now, ExecutionActions& out);
   void NameStalled();

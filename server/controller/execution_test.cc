@@ -249,6 +249,76 @@ TEST_F(ExecutionTest, AHostBackWithoutItsShardsKeepsTheExecutionCommittingAndSay
   EXPECT_EQ(Reason(), "COMMIT_INCOMPLETE");
 }
 
+// Regression: it was neither away nor incomplete afterwards, and answered each Commit with
+// NOT_VERIFIED, so that the state could be neither resolved nor deleted.
+TEST_F(ExecutionTest, AReceiverWipedWhileTheDecisionIsWrittenLeavesItIncomplete) {
+  for (const bool returns_first : {true, false}) {
+    execution_ = Execution(Spec(), Resource());
+    UntilDeciding();
+    execution_.OnHostAway("b", lost_, now_, out_);
+    Taken();
+    if (returns_first) execution_.OnHostReturned("b", false, out_);
+    EXPECT_EQ(Taken(), "");
+    execution_.OnSaved(Save::kDecision, now_, out_);
+    EXPECT_EQ(Taken(), "a:commit c:commit");
+    if (!returns_first) execution_.OnHostReturned("b", false, out_);
+    EXPECT_EQ(Taken(), "");
+    EXPECT_EQ(Reason(), "COMMIT_INCOMPLETE") << returns_first;
+    EXPECT_TRUE(execution_.incomplete()) << returns_first;
+    execution_.OnCommitted("a", out_);
+    execution_.OnCommitted("c", out_);
+    EXPECT_EQ(Taken(), "");
+    execution_.GiveUp(lost_);
+    execution_.OnSaved(Save::kFailure, now_, out_);
+    EXPECT_EQ(execution_.resource().phase(), v1::Execution::FAILED) << returns_first;
+  }
+}
+
+TEST_F(ExecutionTest, AReceiverBackWithItsShardsWhileTheDecisionIsWrittenCommits) {
+  UntilDeciding();
+  execution_.OnHostAway("b", lost_, now_, out_);
+  Taken();
+  execution_.OnHostReturned("b", true, out_);
+  EXPECT_EQ(Taken(), "");
+  execution_.OnSaved(Save::kDecision, now_, out_);
+  EXPECT_EQ(Taken(), "a:commit b:commit c:commit");
+  EXPECT_FALSE(execution_.resource().has_error());
+  for (const char* host : kHosts) execution_.OnCommitted(host, out_);
+  EXPECT_EQ(Taken(), "save-success");
+}
+
+// Regression: its new life knows no attempt, and its NOT_VERIFIED held up the commit.
+TEST_F(ExecutionTest, AGiverWipedWhileTheDecisionIsWrittenHoldsUpNoCommit) {
+  UntilDeciding();
+  execution_.OnHostAway("c", lost_, now_, out_);
+  Taken();
+  execution_.OnHostReturned("c", false, out_);
+  EXPECT_EQ(Taken(), "");
+  execution_.OnSaved(Save::kDecision, now_, out_);
+  EXPECT_EQ(Taken(), "a:commit b:commit c:commit");
+  execution_.OnAttemptFailed("c", NotVerified(), now_, out_);
+  execution_.OnCommitted("a", out_);
+  execution_.OnCommitted("b", out_);
+  EXPECT_EQ(Taken(), "save-success");
+}
+
+// A generation that was set aside, say: the host's stream goes on.
+TEST_F(ExecutionTest, AReceiverThatHasNothingToCommitLeavesItIncomplete) {
+  UntilCommitting();
+  Taken();
+  execution_.OnAttemptFailed("b", NotVerified(), now_, out_);
+  EXPECT_TRUE(execution_.incomplete());
+  EXPECT_EQ(Reason(), "NOT_VERIFIED");
+  now_.steady += seconds(1);
+  execution_.OnTick(now_, out_);
+  EXPECT_EQ(Taken(), "b:commit") << "it may still find them";
+  execution_.OnCommitted("b", out_);
+  EXPECT_FALSE(execution_.incomplete());
+  execution_.OnCommitted("a", out_);
+  execution_.OnCommitted("c", out_);
+  EXPECT_EQ(Taken(), "save-success");
+}
+
 // The host's machine rebooted: what it acknowledged may be gone.
 TEST_F(ExecutionTest, AnAcknowledgementEndsWithTheLifeThatGaveIt) {
   UntilCommitting();

@@ -68,11 +68,14 @@ class ExecutionTest : public testing::Test {
   void AllVerified() {
     for (const char* host : kHosts) execution_.OnVerified(host, now_, out_);
   }
-  void UntilCommitting() {
+  void UntilDeciding() {
     Start();
     AllPrepared();
     AllTransferred();
     AllVerified();
+  }
+  void UntilCommitting() {
+    UntilDeciding();
     execution_.OnSaved(Save::kDecision, now_, out_);
   }
 
@@ -95,6 +98,12 @@ class ExecutionTest : public testing::Test {
       }
     }
     return text;
+  }
+
+  // What a worker answers to a Commit of shards that it does not have.
+  static google::rpc::Status NotVerified() {
+    return service::StatusToProto(MakeError(absl::StatusCode::kFailedPrecondition, "not verified",
+                                            {.reason = "NOT_VERIFIED", .metadata = {}}));
   }
 
   std::string Reason() const {
