@@ -301,7 +301,7 @@ void Worker::MakeLink() {
   events.beat = [this] {
     v1::Heartbeat beat;
     beat.set_progress(pulse_->Beat());
-    beat.set_slices(data_->slices_done());
+    data_->AddSlices(beat);
     return beat;
   };
   channel_ = std::make_unique<PlannerChannel>(PlannerAddress{

@@ -64,6 +64,110 @@ TEST_F(ControllerMovesTest, AMoveStallsWhenNoneOfItsHostsFinishesASlice) {
             "LINK_STALLED");
 }
 
+// Two moves, each on devices of its own of the same hosts.
+class TwoMovesTest : public ControllerMovesTest {
+ protected:
+  static constexpr char kOther[] = "jobs/j/states/other";
+
+  void SetUp() override {
+    ControllerMovesTest::SetUp();
+    CreateState create{.request = {}, .placed = Place(SpecOn({"a", "b"}))};
+    create.request.mutable_state()->set_name(kOther);
+    const v1::State other = std::get<v1::State>(*replies_.at(Ask(std::move(create))));
+    for (const char* host : {"a", "b"}) {
+      v1::Register registration = Identity(host);
+      registration.add_devices()->set_id(host[0] + 100);
+      *registration.add_manifests() = Manifest(uid_, 1);
+      *registration.add_manifests() = Manifest(other.uid(), 1, kOther);
+      (*host == 'a' ? a_ : b_) = Attach(registration);
+    }
+    windows_ = 3;
+    first_ = StartMove();
+    second_ = StartMove(1, kOther, {"a", "b"}, 1);
+    for (const std::string& name : {first_, second_}) {
+      for (const StreamId stream : {a_, b_}) Answer(stream, v1::AttachRequest::kPrepared, name);
+      ASSERT_EQ(Phase(name), v1::Execution::TRANSFERRING);
+    }
+  }
+
+  // A heartbeat a second of both hosts, with what `fill` adds.
+  template <typename Fill>
+  void Beat(int seconds, Fill fill) {
+    for (int second = 0; second < seconds; ++second) {
+      now_.steady += std::chrono::seconds(1);
+      v1::AttachRequest message;
+      message.mutable_heartbeat()->set_progress(++beats_);
+      message.mutable_heartbeat()->set_slices(beats_);
+      fill(*message.mutable_heartbeat());
+      for (const StreamId stream : {a_, b_}) Say(stream, message);
+      Handle(Tick{});
+    }
+  }
+  void AddSlices(v1::Heartbeat& beat, const std::string& name, uint64_t slices) {
+    v1::AttemptSlices& reported = *beat.add_attempts();
+    *reported.mutable_attempt() = Attempt(name);
+    reported.set_slices(slices);
+  }
+  bool Aborted(const std::string& name) {
+    for (const Command& command : sent_[a_]) {
+      if (command.abort().attempt().execution() != name) continue;
+      const absl::Status why = service::StatusFromProto(command.abort().error());
+      EXPECT_EQ(GetErrorInfo(why).reason, "LINK_STALLED");
+      return true;
+    }
+    return false;
+  }
+
+  std::string first_, second_;
+};
+
+// Regression: slices were counted for each worker, so that a move of other devices of the hosts hid
+// the stall.
+TEST_F(TwoMovesTest, AMoveThatStallsIsSeenBesideAnotherOnItsHosts) {
+  const auto beat = [this](v1::Heartbeat& beat) {
+    AddSlices(beat, first_, 5);
+    AddSlices(beat, second_, beats_);
+  };
+  Beat(60, beat);
+  EXPECT_FALSE(Aborted(first_));
+  Beat(3, beat);
+  EXPECT_TRUE(Aborted(first_));
+  EXPECT_FALSE(Aborted(second_));
+  EXPECT_EQ(Phase(second_), v1::Execution::TRANSFERRING);
+}
+
+TEST_F(TwoMovesTest, TheCounterOfAnOlderWorkerCountsForAllItsMoves) {
+  Beat(70, [](v1::Heartbeat&) {});
+  EXPECT_EQ(Phase(first_), v1::Execution::TRANSFERRING);
+  EXPECT_EQ(Phase(second_), v1::Execution::TRANSFERRING);
+  Beat(63, [](v1::Heartbeat& beat) { beat.set_slices(7); });
+  EXPECT_TRUE(Aborted(first_));
+  EXPECT_TRUE(Aborted(second_));
+}
+
+TEST_F(TwoMovesTest, SlicesOfUnknownAttemptsAndCountsThatFallAreNoProgress) {
+  Beat(1, [this](v1::Heartbeat& beat) { AddSlices(beat, first_, 1'000'000); });
+  Beat(63, [this](v1::Heartbeat& beat) {
+    AddSlices(beat, "jobs/j/executions/unknown", beats_);
+    AddSlices(beat, first_, 1000 + beats_);
+    AddSlices(beat, second_, beats_);
+    beat.mutable_attempts(2)->mutable_attempt()->set_attempt(2);
+    beat.add_attempts();
+  });
+  EXPECT_TRUE(Aborted(first_));
+  EXPECT_TRUE(Aborted(second_));
+}
+
+TEST_F(TwoMovesTest, AHeartbeatOfTooManyAttemptsIsReadToItsLimit) {
+  Beat(63, [this](v1::Heartbeat& beat) {
+    AddSlices(beat, first_, beats_);
+    for (int i = 0; i < 5000; ++i) AddSlices(beat, "jobs/j/executions/unknown", beats_);
+    AddSlices(beat, second_, beats_);
+  });
+  EXPECT_FALSE(Aborted(first_));
+  EXPECT_TRUE(Aborted(second_));
+}
+
 TEST_F(ControllerMovesTest, AHostWipedAfterItsAcknowledgementKeepsTheSourceAlive) {
   const std::string name = UntilCommitting();
   Answer(a_, v1::AttachRequest::kCommitted, name);

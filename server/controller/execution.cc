@@ -143,6 +143,13 @@ void Execution::OnWindowDone(const std::string& host, const v1::WindowDone& done
   if (WindowsDoneEverywhere() == resource_.windows()) StartVerifying(out);
 }
 
+void Execution::OnSlices(const std::string& host, uint64_t slices, Moment now) {
+  const int index = hosts_.IndexOf(host);
+  if (index < 0 || slices <= hosts_[index].slices) return;
+  hosts_[index].slices = slices;
+  OnMoved(now.steady);
+}
+
 void Execution::StartVerifying(ExecutionActions& out) {
   step_ = Step::kVerifying;
   resource_.set_phase(v1::Execution::VERIFYING);

@@ -89,10 +89,13 @@ class Execution {
   void OnSaved(Save what, Moment now, ExecutionActions& out);
   void OnTick(Moment now, ExecutionActions& out);
   // Whether transfers stall, as far as is known: no window has ended anywhere for stall_timeout, nor
-  // has anything that OnMoved() told of. OnTick() fails it then. NCCL connects during the first
+  // has a slice, by OnSlices() and OnMoved(). OnTick() fails it then. NCCL connects during the first
   // window, with limits of its own, so that one may take longer.
   bool Stalls(Moment now) const;
-  // A host of this execution finished slices at `when`, perhaps of another execution.
+  // The host's moves of this execution have finished so many slices, counted from 1.
+  void OnSlices(const std::string& host, uint64_t slices, Moment now);
+  // A host whose worker does not tell its attempts apart finished slices at `when`, perhaps of
+  // another execution.
   void OnMoved(Timestamp when) { moved_at_ = std::max(moved_at_, when); }
   // FAILED_PRECONDITION (EXECUTION_COMMITTING, EXECUTION_ENDED) when it is too late. Idempotent.
   absl::Status Cancel(Moment now, ExecutionActions& out);

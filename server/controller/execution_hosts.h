@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -21,6 +22,7 @@ struct ExecutionHost {
   bool quiesced = false;
   bool settled = false;     // it quiesced, or came back since and was told what to free
   bool incomplete = false;  // it came back without its shards of the target
+  uint64_t slices = 1;      // that its moves have finished, counted from 1
   int commit_failures = 0;
   Timestamp commit_again{0};  // when to repeat Commit, once it failed
 };

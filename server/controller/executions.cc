@@ -18,6 +18,10 @@ namespace {
 
 using google::protobuf::util::TimeUtil;
 
+// In a heartbeat; what comes after these is ignored. A host has at most as many devices, and each
+// serves one attempt.
+constexpr int kReportedAttemptsMax = 4096;
+
 bool Ended(v1::Execution::Phase phase) {
   return phase == v1::Execution::SUCCEEDED || phase == v1::Execution::FAILED ||
          phase == v1::Execution::CANCELLED;
@@ -286,6 +290,17 @@ void Executions::OnMessage(const std::string& host, const v1::AttachRequest& mes
       return;
   }
   Apply(attempt.execution(), std::move(actions), now, out);
+}
+
+void Executions::OnHeartbeat(const std::string& host, const v1::Heartbeat& beat, Moment now) {
+  const int count = std::min(beat.attempts_size(), kReportedAttemptsMax);
+  for (int i = 0; i < count; ++i) {
+    const v1::AttemptSlices& reported = beat.attempts(i);
+    if (!running_.contains(reported.attempt().execution())) continue;
+    Execution& execution = entries_.at(reported.attempt().execution()).execution;
+    if (execution.spec().attempt.attempt() != reported.attempt().attempt()) continue;
+    execution.OnSlices(host, reported.slices(), now);
+  }
 }
 
 void Executions::OnHostAway(const HostAway& away, Moment now, Outbox& out) {

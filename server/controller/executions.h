@@ -60,6 +60,8 @@ class Executions {
   void GiveUp(const std::string& name, const absl::Status& why, std::vector<Record> with,
               Moment now, Outbox& out);
 
+  // Notes how far the host's attempts got. Ignores those that do not run.
+  void OnHeartbeat(const std::string& host, const v1::Heartbeat& beat, Moment now);
   // A host reports on an attempt.
   void OnMessage(const std::string& host, const v1::AttachRequest& message, Moment now,
                  Outbox& out);

@@ -88,7 +88,7 @@ void OnWorkerMessage(const std::string& host, const v1::AttachRequest& message, 
   const bool behind = machines.leadership.behind();
   switch (message.event_case()) {
     case v1::AttachRequest::kHeartbeat:
-      return;
+      return machines.executions.OnHeartbeat(host, message.heartbeat(), now);
     case v1::AttachRequest::kManifestChanged:
       return SettleManifest(host, message.manifest_changed().manifest(), machines, out);
     case v1::AttachRequest::kStateWanted:

@@ -288,10 +288,12 @@ void WorkerRegistry::Heard(StreamId stream, const v1::AttachRequest& message, Mo
   const std::string* host = HostOf(stream);
   if (host == nullptr) return;
   WorkerEntry& worker = workers_.at(*host);
-  if (const uint64_t slices = message.heartbeat().slices(); slices != 0) {
-    if (std::exchange(worker.slices, slices) != slices) worker.moved = now.steady;
+  const v1::Heartbeat& beat = message.heartbeat();
+  if (beat.slices() != 0) {
+    const bool rose = std::exchange(worker.slices, beat.slices()) != beat.slices();
+    if (rose && beat.attempts().empty()) worker.moved = now.steady;
   }
-  if (const uint64_t progress = message.heartbeat().progress(); progress != 0) {
+  if (const uint64_t progress = beat.progress(); progress != 0) {
     if (std::exchange(worker.progress, progress) == progress) return;
   }
   worker.heard = now.steady;

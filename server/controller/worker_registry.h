@@ -36,9 +36,9 @@ struct WorkerEntry {
   StreamId stream = 0;        // 0: away
   Timestamp heard{0};
   absl::Time heard_wall;
-  uint64_t progress = 0;                               // in its last heartbeat
-  uint64_t slices = 0;                                 // in its last heartbeat
-  Timestamp moved{0};                                  // when `slices` last rose
+  uint64_t progress = 0;  // in its last heartbeat
+  uint64_t slices = 0;    // in its last heartbeat, of all attempts
+  Timestamp moved{0};     // when `slices` last rose, if it does not report each attempt
   std::map<ManifestKey, v1::StateManifest> manifests;  // what it last reported to hold
 
   bool alive() const { return stream != 0; }

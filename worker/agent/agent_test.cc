@@ -42,6 +42,32 @@ TEST_F(AgentTest, AStateMovesAndTheOldGenerationRetires) {
   EXPECT_TRUE(hosts_[0]->Right(*hosts_[0]->GetShards(2)));
 }
 
+TEST_F(AgentTest, HeartbeatsCarryTheSlicesOfEachAttempt) {
+  ReadyToMove();
+  EXPECT_EQ(hosts_[0]->Beat().slices(), 1u) << "counted from 1";
+  EXPECT_EQ(hosts_[0]->Beat().attempts_size(), 0);
+  Prepared();
+  ASSERT_EQ(hosts_[0]->Beat().attempts_size(), 1);
+  EXPECT_EQ(hosts_[0]->Beat().attempts(0).attempt().execution(), Attempt().execution());
+  EXPECT_EQ(hosts_[0]->Beat().attempts(0).slices(), 1u);
+  Transfer();
+  const v1::Heartbeat moved = hosts_[0]->Beat();
+  EXPECT_GE(moved.attempts(0).slices(), 1u + 2) << "a local slice, and one of the other host";
+  EXPECT_EQ(moved.slices(), moved.attempts(0).slices());
+  Abort();
+  EXPECT_EQ(hosts_[0]->Beat().attempts_size(), 0);
+  EXPECT_EQ(hosts_[0]->Beat().slices(), moved.slices());
+  ++attempt_;
+  Prepared();
+  const v1::Heartbeat next = hosts_[0]->Beat();
+  EXPECT_EQ(next.attempts(0).attempt().attempt(), 2);
+  EXPECT_EQ(next.attempts(0).slices(), 1u);
+  EXPECT_EQ(next.slices(), moved.slices());
+  Transfer();
+  Verify();
+  Commit();
+}
+
 TEST_F(AgentTest, AnAbortedAttemptLeavesTheSourceAndTheNextOneSucceeds) {
   ReadyToMove();
   Prepared();

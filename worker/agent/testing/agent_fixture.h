@@ -100,6 +100,12 @@ class TestAgent {
     return OnStrand([](Agent& agent) { return agent.Attaching(); });
   }
 
+  v1::Heartbeat Beat() const {
+    v1::Heartbeat beat;
+    data_->AddSlices(beat);
+    return beat;
+  }
+
   // Waits for the next message of that kind since the last call; nullopt if none comes.
   std::optional<v1::AttachRequest> WaitFor(v1::AttachRequest::EventCase what) {
     std::unique_lock lock(mutex_);
