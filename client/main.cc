@@ -50,6 +50,7 @@ void AddCommands(CLI::App& app, Command& command) {
   AddStates(app, command);
   AddPut(app, command);
   AddGet(app, command);
+  AddSeal(app, command);
   AddReshard(app, command);
   AddExecutions(app, command);
   AddWorkers(app, command);

@@ -18,6 +18,7 @@
 #include "base/error.h"
 #include "client/testing/remeshctl.h"
 #include "remesh/v1/admin.grpc.pb.h"
+#include "remesh/v1/local.grpc.pb.h"
 #include "remesh/v1/plan.grpc.pb.h"
 #include "remesh/v1/reshard.grpc.pb.h"
 #include "remesh/v1/state.grpc.pb.h"
@@ -96,12 +97,72 @@ class FakeServer {
   std::unique_ptr<grpc::Server> server_;
 };
 
+// A worker that writes down the calls it gets. Its state has no shards here.
+class FakeLocalService : public v1::LocalService::Service {
+  grpc::Status Seal(grpc::ServerContext*, const v1::SealRequest* request,
+                    v1::SealResponse*) override {
+    calls.push_back(absl::StrCat("seal ", request->write()));
+    return grpc::Status::OK;
+  }
+  grpc::Status Unseal(grpc::ServerContext*, const v1::UnsealRequest* request,
+                      v1::SealResponse*) override {
+    calls.push_back(absl::StrCat("unseal ", request->write()));
+    return grpc::Status::OK;
+  }
+  grpc::Status Allocate(grpc::ServerContext*, const v1::AllocateRequest*,
+                        v1::ShardsResponse*) override {
+    calls.push_back("allocate");
+    return grpc::Status::OK;
+  }
+  // Generation 5 is the newest.
+  grpc::Status GetShards(grpc::ServerContext*, const v1::GetShardsRequest* request,
+                         v1::ShardsResponse*) override {
+    calls.push_back(absl::StrCat("get ", request->generation()));
+    if (request->generation() == 5) return grpc::Status::OK;
+    ErrorInfo info{.reason = "GENERATION_NOT_FOUND"};
+    if (request->generation() < 5) {
+      info = {.reason = "GENERATION_RETIRED", .metadata = {{"latest_generation", "5"}}};
+    }
+    return service::StatusToGrpc(MakeError(absl::StatusCode::kNotFound, "not here", info));
+  }
+
+ public:
+  std::vector<std::string> calls;
+};
+
+TEST(RemeshctlServerTest, AWriteIsNamedInEveryCallThatTakesOne) {
+  using Calls = std::vector<std::string>;
+  FakeLocalService service;
+  const std::string path =
+      absl::StrCat(testing::TempDir(), "/remeshctl_writes.", getpid(), ".sock");
+  const FakeServer worker(service, "unix:" + path);
+  const auto calls_of = [&](const std::string& command) {
+    service.calls.clear();
+    const Result r = Remeshctl(absl::StrCat(command, " --socket ", path));
+    EXPECT_EQ(r.code, 0) << r.err;
+    return service.calls;
+  };
+  EXPECT_EQ(calls_of("seal jobs/j/states/s"), (Calls{"seal "}));
+  EXPECT_EQ(calls_of("seal jobs/j/states/s --write 7"), (Calls{"seal 7"}));
+  EXPECT_EQ(calls_of("unseal jobs/j/states/s --write 7"), (Calls{"unseal 7"}));
+  EXPECT_EQ(calls_of("put jobs/j/states/s /tmp --write 7"), (Calls{"allocate", "seal 7"}));
+  EXPECT_EQ(calls_of("put jobs/j/states/s /tmp --unseal --write 7"),
+            (Calls{"get 1", "get 5", "get 6", "unseal 7", "allocate", "seal 7"}));
+}
+
 // Lists one state, of the job that it is asked for.
 class FakeStateService : public v1::StateService::Service {
   grpc::Status ListStates(grpc::ServerContext*, const v1::ListStatesRequest* request,
                           v1::ListStatesResponse* response) override {
     const std::string job = request->parent().empty() ? "all" : request->parent();
-    response->add_states()->set_name(job + "/states/s");
+    v1::State& state = *response->add_states();
+    state.set_name(job + "/states/s");
+    if (job != "jobs/torn") return grpc::Status::OK;
+    for (const auto& [host, write] : {std::pair("host-0", "7"), std::pair("host-1", "")}) {
+      v1::HostWrite& one = *state.add_host_writes();
+      one.set_host(host);
+      one.set_write(write);
+    }
     return grpc::Status::OK;
   }
   // Two messages, with a silence between them, or before them if the name ends so.
@@ -138,6 +199,13 @@ TEST(RemeshctlServerTest, AContextsJobIsForItsServerOnly) {
   EXPECT_EQ(listed(" --server " + server.address(), ""), "all/states/s\n");
   EXPECT_EQ(listed(absl::StrCat(" --context one --server=", server.address()), ""),
             "all/states/s\n");
+}
+
+TEST(RemeshctlServerTest, WritesThatDifferAreListedByHost) {
+  FakeStateService service;
+  const FakeServer server(service);
+  const Result r = Remeshctl("states list --parent jobs/torn --server " + server.address());
+  EXPECT_NE(r.out.find(" 7 on host-0, none on host-1\n"), std::string::npos) << r.out;
 }
 
 // An execution whose first watch ends as with a server that stops, after it was silent for a while

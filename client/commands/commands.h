@@ -24,6 +24,8 @@ void AddPlans(CLI::App& app, Command& command);
 void AddPrecompute(CLI::App& plans, Command& command);
 void AddPut(CLI::App& app, Command& command);
 void AddReshard(CLI::App& app, Command& command);
+// `seal` and `unseal`.
+void AddSeal(CLI::App& app, Command& command);
 void AddSharding(CLI::App& app, Command& command);
 void AddStates(CLI::App& app, Command& command);
 void AddSuggest(CLI::App& app, Command& command);

@@ -51,26 +51,35 @@ std::string UnsealedHosts(const v1::State& state) {
                       hosts.size() - kNamed, " more");
 }
 
+// The write that all hosts name, or that of each host if they differ.
+std::string WriteOf(const v1::State& state) {
+  if (state.host_writes().empty()) return state.write();
+  return absl::StrJoin(state.host_writes(), ", ", [](std::string* out, const v1::HostWrite& one) {
+    absl::StrAppend(out, one.write().empty() ? "none" : one.write(), " on ", one.host());
+  });
+}
+
 std::string LineOf(const v1::State& state) {
   const std::string away = LostHosts(state);
   const std::string unsealed = UnsealedHosts(state);
-  return absl::StrCat(state.name(), "  generation ", state.generation(), "  ", Phase(state),
-                      "  sealed ", state.sealed_shards(), "/", state.total_shards(),
-                      away.empty() ? "" : "  lost hosts ", away,
-                      unsealed.empty() ? "" : "  not sealed on ", unsealed);
+  const std::string write = WriteOf(state);
+  return absl::StrCat(
+      state.name(), "  generation ", state.generation(), "  ", Phase(state), "  sealed ",
+      state.sealed_shards(), "/", state.total_shards(), away.empty() ? "" : "  lost hosts ", away,
+      unsealed.empty() ? "" : "  not sealed on ", unsealed, write.empty() ? "" : "  write ", write);
 }
 
 Table Rows(const google::protobuf::RepeatedPtrField<v1::State>& states) {
   Table table({"NAME", "GENERATION", "PHASE", "ARRAYS", "BYTES", "SEALED", "STEP", "EXECUTION",
-               "LOST HOSTS", "NOT SEALED ON"},
+               "LOST HOSTS", "NOT SEALED ON", "WRITE"},
               {"CREATED", "UID", "LABELS"});
   for (const v1::State& state : states) {
     table.AddRow({state.name(), absl::StrCat(state.generation()), Phase(state),
                   absl::StrCat(state.spec().arrays_size()), FormatBytes(state.total_bytes()),
                   absl::StrCat(state.sealed_shards(), "/", state.total_shards()),
                   absl::StrCat(state.step()), OrDash(state.execution()), OrDash(LostHosts(state)),
-                  OrDash(UnsealedHosts(state)), FormatTime(state.create_time()),
-                  OrDash(state.uid()), OrDash(LabelsOf(state))});
+                  OrDash(UnsealedHosts(state)), OrDash(WriteOf(state)),
+                  FormatTime(state.create_time()), OrDash(state.uid()), OrDash(LabelsOf(state))});
   }
   return table;
 }

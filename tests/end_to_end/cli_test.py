@@ -87,6 +87,48 @@ class CommandTest(ClusterTest):
         self.ctl("states", "delete", STATE)
         self.assertIn("NOT_FOUND", self._error("states", "get", STATE))
 
+    def test_a_put_of_wrong_files_takes_nothing_back(self):
+        """Regression: the shards were unsealed before the files were looked at, so the state was BUILDING."""
+        name, socket = "jobs/wrong/states/s", self.cluster.worker_socket("host-0")
+        self._write_files()
+        self._create(name)
+        for host in self.cluster.host_names:
+            self.ctl("put", name, str(self.folder), "--socket", self.cluster.worker_socket(host))
+        weight = np.load(self.folder / "layer%2F0.weight.npy")
+        wrong = {"shape": weight.T.copy(), "type": weight.astype(np.float64), "order": np.asfortranarray(weight), "absent": None}
+        for generation in (1, 2):
+            for kind, content in wrong.items():
+                with self.subTest(kind, generation=generation):
+                    folder = self._copy_of_files(kind, generation)
+                    (folder / "layer%2F0.weight.npy").unlink()
+                    if content is not None:
+                        np.save(folder / "layer%2F0.weight.npy", content)
+                    self.assertIn("layer%2F0.weight.npy", self._error("put", name, str(folder), "--unseal", "--socket", socket))
+                    saved = folder / "saved"
+                    saved.mkdir()
+                    self.ctl("get", name, str(saved), "--socket", socket)
+                    self.assertEqual(self.json("states", "get", name)["phase"], "READY")
+            if generation == 1:
+                self.json("reshard", name, "--targets", str(self._targets("[1, 4, 0]")))
+        self.ctl("states", "delete", name)
+
+    def test_shards_are_unsealed_and_sealed_without_being_written(self):
+        name = "jobs/seals/states/s"
+        sockets = {host: self.cluster.worker_socket(host) for host in self.cluster.host_names}
+        self._write_files()
+        self._create(name)
+        for socket in sockets.values():
+            self.ctl("put", name, str(self.folder), "--socket", socket)
+        answer = self.json("unseal", name, "--array", "step", "--write", "7", "--socket", sockets["host-0"])
+        self.assertEqual(int(answer["totalShards"]) - int(answer["sealedShards"]), 2)
+        self._becomes(name, "BUILDING")
+        for socket in sockets.values():
+            answer = self.json("seal", name, "--write", "7", "--socket", socket)
+            self.assertEqual(answer["sealedShards"], answer["totalShards"])
+        self._becomes(name, "READY")
+        self.assertRegex(self.ctl("seal", name, "--socket", sockets["host-0"]), r"SEALED HERE +GENERATION\n(\d+)/\1 +1\n")
+        self.ctl("states", "delete", name)
+
     def test_usage_errors_exit_2(self):
         for words in ((), ("nonsense",), ("states",), ("states", "get"), ("reshard", STATE), ("put", STATE),
                       ("states", "list", "-o", "xml"), ("plans", "list", "--timeout", "-1")):
@@ -176,24 +218,40 @@ class CommandTest(ClusterTest):
                 (self.folder / f"{stem}.json").write_text(
                     json.dumps({"element_type": array.element_type, "shape": list(array.shape)}))
 
-    def _create(self):
+    def _copy_of_files(self, *names):
+        """A folder of its own with the arrays' files."""
+        folder = self.folder / "-".join(map(str, names))
+        folder.mkdir()
+        for path in self.folder.iterdir():
+            if path.suffix in (".npy", ".bin", ".json"):
+                shutil.copy(path, folder)
+        return folder
+
+    def _becomes(self, name, phase):
+        self.wait_until(f"{name} is {phase}", lambda: self.json("states", "get", name)["phase"] == phase)
+
+    def _create(self, name=STATE):
         hosts = [{"name": host, "deviceIds": self.cluster.device_ids(host), "nics": 1, "nicBytesPerSecond": 1e9,
                   "fabricBytesPerSecond": 1e10} for host in self.cluster.host_names]
         spec = {"topology": {"hosts": hosts}, "deviceLists": LISTS, "shardings": {"rows": ROWS, "whole": WHOLE},
                 "arrays": [{"name": a.name, "shape": a.shape, "elementType": a.element_type, "sharding": _rows(a)} for a in ARRAYS]}
-        self.ctl("states", "create", "-f", "-", stdin=json.dumps({"name": STATE, "spec": spec}))
+        self.ctl("states", "create", "-f", "-", stdin=json.dumps({"name": name, "spec": spec}))
 
     def _reshard(self, *words):
         """To YAML's four columns; scalars stay whole."""
-        lines = ["device_lists: {four: {ids: [5, 0, 3, 2]}}",
+        return self.json("reshard", STATE, "--targets", str(self._targets("[5, 0, 3, 2]")), *words)
+
+    def _targets(self, ids):
+        count = len(json.loads(ids))
+        lines = [f"device_lists: {{some: {{ids: {ids}}}}}",
                  "shardings:",
-                 "  columns: {hlo_text: '{devices=[1,4]<=[4]}', devices: {ref: four}}",
-                 "  whole: {hlo_text: '{replicated}', devices: {ref: four}}",
+                 f"  columns: {{hlo_text: '{{devices=[1,{count}]<=[{count}]}}', devices: {{ref: some}}}}",
+                 "  whole: {hlo_text: '{replicated}', devices: {ref: some}}",
                  "arrays:"]
         lines += [f"  - {{name: {a.name}, sharding: {{ref: {'columns' if a.shape else 'whole'}}}}}" for a in ARRAYS]
         targets = self.folder / "targets.yaml"
         targets.write_text("\n".join(lines))
-        return self.json("reshard", STATE, "--targets", str(targets), *words)
+        return targets
 
     def _lists_what_happened(self, execution):
         self.assertEqual([s["name"] for s in self.json("states", "list", "--parent", "jobs/cli")["states"]], [STATE])
@@ -249,9 +307,10 @@ class CommandTest(ClusterTest):
     def _puts_again(self):
         """As for the next move: what was moved is taken back, written and sealed."""
         for host in self.cluster.host_names:
-            answer = self.json("put", STATE, str(self.folder), "--unseal", "--socket", self.cluster.worker_socket(host))
+            answer = self.json("put", STATE, str(self.folder), "--unseal", "--write", "2",
+                               "--socket", self.cluster.worker_socket(host))
             self.assertEqual((answer["sealedShards"], answer["generation"]), (answer["totalShards"], "2"))
-        self.assertEqual(self.json("states", "get", STATE)["phase"], "READY")
+        self._becomes(STATE, "READY")
 
     def _refuses(self, execution):
         """Errors name reason and metadata on stderr and exit with 1."""

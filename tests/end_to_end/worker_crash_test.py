@@ -53,7 +53,7 @@ class WorkerCrashTest(ClusterTest):
         self.cluster.workers[victim].kill()
         self.wait_until("the state is LOST", lambda: self._state(name).phase == state_pb2.State.LOST)
         self.assertIn(victim, list(self._state(name).lost_hosts))
-        self.assertRegex(self._table("states", "get", name), f"LOST HOSTS +NOT SEALED ON\n{name} .* LOST .* {victim} +-\n")
+        self.assertRegex(self._table("states", "get", name), f"LOST HOSTS +NOT SEALED ON +WRITE\n{name} .* LOST .* {victim} +- +-\n")
         self.assertRegex(self._table("workers", "list"), f"workers/{victim} +no ")
         self._restart(victim)
         self.wait_until("the state is READY again", lambda: self._state(name).phase == state_pb2.State.READY)
