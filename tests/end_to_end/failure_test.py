@@ -7,7 +7,7 @@ import unittest
 import grpc
 from remesh import errors
 from remesh.trainer import ExecutionFailed
-from remesh.v1 import local_pb2, plan_pb2, reshard_pb2, sharding_pb2, state_pb2
+from remesh.v1 import plan_pb2, reshard_pb2, sharding_pb2, state_pb2
 
 from harness import Array, ClusterTest, targets, text_sharding
 
@@ -39,8 +39,8 @@ class FailureTest(ClusterTest):
         self.assertEqual(refusal.exception.code(), grpc.StatusCode.ABORTED)
         self.assertEqual(errors.error_info(refusal.exception).reason, "STATE_MOVING")
         with self.assertRaises(grpc.RpcError) as refusal:
-            self.controller.local.Unseal(local_pb2.UnsealRequest(state=name), timeout=20)
-        self.assertEqual(refusal.exception.code(), grpc.StatusCode.FAILED_PRECONDITION)
+            self.controller.unseal(name, write="1")
+        self.assertEqual(errors.error_info(refusal.exception).reason, "STATE_MOVING")
         self.controller.wait_execution(execution)
         self.check_everywhere(name, 2, LARGE)
 
@@ -121,7 +121,7 @@ class FailureTest(ClusterTest):
         old = [Array("w", "f32", (24, 12), salt=0)]
         self.create_and_write(name, old, ROWS)
         for trainer in self.trainers.values():
-            trainer.local.Unseal(local_pb2.UnsealRequest(state=name), timeout=20)
+            trainer.unseal(name, write="1")
         # Until then a start is accepted, and fails where the worker prepares.
         self.wait_until("the server has heard of it", lambda: not self._ready(name))
         with self.assertRaises(grpc.RpcError) as refusal:

@@ -110,7 +110,7 @@ class ClusterTest(unittest.TestCase):
         self.write_everywhere(name, arrays, hosts)
         return self.controller.wait_ready(name, CALL_SECONDS)
 
-    def write_everywhere(self, name: str, arrays: List[Array], hosts=None) -> Dict[str, List[Shard]]:
+    def write_everywhere(self, name: str, arrays: List[Array], hosts=None, write: str = "") -> Dict[str, List[Shard]]:
         """Writes what the oracle says into every shard and seals it. Returns each host's shards, still writable."""
         salts = {array.name: array.salt for array in arrays}
         written = {}
@@ -123,7 +123,7 @@ class ClusterTest(unittest.TestCase):
                 oracle.fill(bytes_, info.array, info.element_type, info.shape, info.box.lo, info.box.hi, salts[info.array])
                 if on_gpu:
                     shard.bytes.write(bytes_)
-            self.trainers[host].seal(name)
+            self.trainers[host].seal(name, write)
         return written
 
     def move(self, state: str, generation: int, to: reshard_pb2.Targets, options=None) -> reshard_pb2.Execution:

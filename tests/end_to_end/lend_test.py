@@ -62,7 +62,7 @@ class SimPart:
         return self._whole.array(self.ipc.offset + offset, count)
 
 
-def lend_host(trainer, name, arrays, device_ids, make=None):
+def lend_host(trainer, name, arrays, device_ids, make=None, write=""):
     """Lends a host's shards of `arrays`, by rows over four devices, with what the oracle says in them. make: of a local device's memory;
     None: the host's for all. Returns the memories."""
     memories = [make(local) for local, _ in enumerate(device_ids)] if make else [lending.HostMemory(1 << 20)]
@@ -76,7 +76,7 @@ def lend_host(trainer, name, arrays, device_ids, make=None):
             oracle.fill(memories[memory].array(offset, count), array.name, array.element_type, array.shape, low, high, array.salt)
             places.append(lending.Place(array.name, device, memory, offset))
             offset += (count + 15) // 16 * 16
-    sealed = trainer.lend(name, memories, places)
+    sealed = trainer.lend(name, memories, places, write=write)
     assert sealed.sealed_shards == sealed.total_shards == len(places), sealed
     return memories
 
@@ -90,8 +90,8 @@ class LendSteps(ClusterTest):
         self.controller.create_state(self.state_of(name, arrays or ARRAYS, ROWS))
         return name
 
-    def _lend(self, name: str, host: str, make=None, arrays=None):
-        return lend_host(self.trainers[host], name, arrays or ARRAYS, self.cluster.device_ids(host), make)
+    def _lend(self, name: str, host: str, make=None, arrays=None, write: str = ""):
+        return lend_host(self.trainers[host], name, arrays or ARRAYS, self.cluster.device_ids(host), make, write)
 
     def _lend_everywhere(self, name: str, make=None):
         return [memory for host in self.cluster.host_names for memory in self._lend(name, host, make)]
@@ -148,13 +148,14 @@ class LendTest(LendSteps):
         self.controller.create_state(self.state_of(name, arrays, ROWS))
         memories = [lend_host(self.trainers[host], name, arrays, self.cluster.device_ids(host)) for host in self.cluster.host_names]
         self.controller.wait_ready(name, 20)
-        self.trainers["host-0"].unseal(name)
+        self.trainers["host-0"].unseal(name, write="1")
         self.wait_until("the state waits", lambda: self._state(name).phase == state_pb2.State.BUILDING)
         memories[0][0].array(0, 4)[:] ^= 0xFF
         with self.assertRaises(grpc.RpcError) as refusal:
             self.controller.start_reshard(name, 1, targets(arrays, COLUMNS))
         self.assertEqual(errors.error_info(refusal.exception).reason, "STATE_NOT_READY")
-        lend_host(self.trainers["host-0"], name, arrays, self.cluster.device_ids("host-0"))
+        lend_host(self.trainers["host-0"], name, arrays, self.cluster.device_ids("host-0"), write="1")
+        self.trainers["host-1"].seal(name, write="1")  # joins it with what it holds
         self.controller.wait_ready(name, 20)
         self.move(name, 1, targets(arrays, COLUMNS))
         self.check_everywhere(name, 2, arrays)
@@ -217,10 +218,11 @@ class AllocationTest(LendSteps):
         name = self._create("back")
         self._lend_everywhere(name, SimAllocation)
         self.controller.wait_ready(name, 20)
-        self.trainers["host-0"].unseal(name)
+        self.trainers["host-0"].unseal(name, write="1")
         self.assertFalse(self._maps("host-0"))
         self.wait_until("the state waits", lambda: self._state(name).phase == state_pb2.State.BUILDING)
-        self._lend(name, "host-0", SimAllocation)
+        self._lend(name, "host-0", SimAllocation, write="1")
+        self.trainers["host-1"].seal(name, write="1")  # joins it with what it holds
         self.controller.wait_ready(name, 20)
         self.move(name, 1, targets(ARRAYS, COLUMNS))
         self.check_everywhere(name, 2, ARRAYS)

@@ -45,7 +45,7 @@ class ReshardTest(ClusterTest):
             self.trainers["host-0"].allocate(name)
         self.assertEqual(errors.error_info(sealed.exception).reason, "STATE_COMMITTED")
         for trainer in self.trainers.values():
-            trainer.unseal(name)
+            trainer.unseal(name, write="2")
         with self.assertRaises(grpc.RpcError) as waited:
             self.controller.wait_ready(name, 0.5)
         self.assertIn("it is BUILDING; not sealed on host-0", " ".join(waited.exception.__notes__))

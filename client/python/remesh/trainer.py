@@ -121,17 +121,22 @@ class Trainer:
         with _waiting_until(f"{state} lies on this host", timeout_seconds):
             return self._map(self.local.Allocate(request, timeout=timeout_seconds).shards, writable=True)
 
-    def seal(self, state: str) -> local_pb2.SealResponse:
-        """Declares every shard of this host written. The state is READY once all hosts have done so."""
-        return self.local.Seal(local_pb2.SealRequest(state=state), timeout=_CALL_SECONDS)
+    def seal(self, state: str, write: str = "") -> local_pb2.SealResponse:
+        """Declares every shard of this host written. The state is READY once all hosts have done so,
+        of one write: see unseal(). Without a write, the one that unseal() named."""
+        request = local_pb2.SealRequest(state=state, write=write)
+        return self.local.Seal(request, timeout=_CALL_SECONDS)
 
-    def lend(self, state: str, memories: Sequence, places: Sequence[lending.Place], timeout_seconds: float = _CALL_SECONDS) -> local_pb2.SealResponse:
+    def lend(self, state: str, memories: Sequence, places: Sequence[lending.Place],
+             timeout_seconds: float = _CALL_SECONDS, write: str = "") -> local_pb2.SealResponse:
         """Replaces allocate(), writing and seal(): lends the trainer's own `memories`, in which `places` locate every shard of this host
         (lending.py). Waits for all work that this process has given those GPUs, and until some trainer has created a state with shards
         on this host. GPU memory is held until wait_returned() or unseal(). If the call fails, its error is raised only when the worker has
         let go of what was lent by a lease, or after 10 s with a warning (see close()).
 
-        If the state has a former loan, that loan is ended then; the new loan stands even if an interrupt breaks this off."""
+        If the state has a former loan, that loan is ended then; the new loan stands even if an interrupt breaks this off.
+
+        write: as of unseal(); needed after it if other hosts have shards of the state."""
         for memory in memories:
             getattr(memory, "synchronize", lambda: None)()
         _sweep()
@@ -139,6 +144,7 @@ class Trainer:
         try:
             _kept.add(loan)  # before the worker can have the memory
             request = loan.request(state)
+            request.write = write
             for place in places:
                 request.shards.add(array=place.array, device=place.device, memory=place.memory, offset=place.offset, box=place.box)
             with _waiting_until(f"{state} lies on this host", timeout_seconds):
@@ -153,9 +159,10 @@ class Trainer:
             _end([former])
         return response
 
-    def lend_tensors(self, state: str, tensors: Sequence[lending.TensorPlace], timeout_seconds: float = _CALL_SECONDS) -> local_pb2.SealResponse:
+    def lend_tensors(self, state: str, tensors: Sequence[lending.TensorPlace],
+                     timeout_seconds: float = _CALL_SECONDS, write: str = "") -> local_pb2.SealResponse:
         """lend() of tensors on GPUs: every shard of this host. ValueError names one that the driver cannot share, and why."""
-        return self.lend(state, *lending.memories_of(tensors), timeout_seconds)
+        return self.lend(state, *lending.memories_of(tensors), timeout_seconds, write)
 
     def wait_returned(self, state: str, timeout_seconds: float = _CALL_SECONDS) -> None:
         """Waits until the worker has let go of what this trainer lent it of the state: when the generation is retired, unsealed or deleted.
@@ -171,10 +178,17 @@ class Trainer:
             loan.close()
             _kept.discard(loan)
 
-    def unseal(self, state: str) -> local_pb2.SealResponse:
+    def unseal(self, state: str, write: str = "") -> local_pb2.SealResponse:
         """Takes back this host's shards, or the lent memory, for writing, at any generation: allocate() then returns the shards writable,
-        with what they hold, and seal() seals them for the next move. Refused while the state is MOVING."""
-        response = self.local.Unseal(local_pb2.UnsealRequest(state=state), timeout=_CALL_SECONDS)
+        with what they hold, and seal() seals them for the next move. Refused while the state is MOVING.
+
+        write: a name of at most 64 bytes that the job chooses for what it is about to write, the same
+        on all hosts; the training step will do. Needed if other hosts have shards of the state, which
+        is READY again once all hosts have sealed the same write. A trainer that dies half-way leaves
+        the state BUILDING ("write 7 on host-0, 6 on host-1") until all hosts have sealed a later write
+        or the state is deleted. The content of write 6 is gone."""
+        request = local_pb2.UnsealRequest(state=state, write=write)
+        response = self.local.Unseal(request, timeout=_CALL_SECONDS)
         self.wait_returned(state)
         return response
 

@@ -50,6 +50,7 @@ class FakeWorker(local_pb2_grpc.LocalServiceServicer):
         self.path.write_bytes(bytes(128))
         self.retires = self.retired = self.hangs = self.refuses_loans = False
         self.on_lend = lambda: None
+        self.writes = []
         self.refusals = iter([])  # of GetShards: codes and reasons
 
     def Allocate(self, request, context):
@@ -74,10 +75,16 @@ class FakeWorker(local_pb2_grpc.LocalServiceServicer):
         return self.Allocate(request, context)
 
     def Seal(self, request, context):
+        self.writes.append(("Seal", request.write))
         return local_pb2.SealResponse(sealed_shards=2, total_shards=2)
+
+    def Unseal(self, request, context):
+        self.writes.append(("Unseal", request.write))
+        return local_pb2.SealResponse(total_shards=2)
 
     def Lend(self, request, context):
         self.on_lend()
+        self.writes.append(("Lend", request.write))
         if self.refuses_loans:
             context.abort(grpc.StatusCode.INVALID_ARGUMENT, "no")
         return local_pb2.SealResponse(sealed_shards=1, total_shards=1, generation=1)
@@ -242,6 +249,16 @@ class TrainerTest(unittest.TestCase):
             self.start(reshard_pb2.Execution.FAILED).wait_execution("jobs/a/executions/1", 10)
         self.assertEqual(str(failure.exception), "jobs/a/executions/1 ended in FAILED: "
                          "UNAVAILABLE (WORKER_LOST): host-1 is lost [host=host-1]")
+
+    def test_a_write_is_named_in_every_call_that_takes_one(self):
+        trainer = self.start()
+        trainer.seal(STATE)
+        trainer.unseal(STATE, write="7")
+        trainer.seal(STATE, write="7")
+        memory = types.SimpleNamespace(kind="sim", device_uuid="sim:0", bytes=64, ipc=lending.Allocation(bytes(64), 64))
+        trainer.lend(STATE, [memory], [], write="8")
+        self.assertEqual(self.worker.writes, [("Seal", ""), ("Unseal", "7"), ("Seal", "7"), ("Lend", "8")])
+        trainer.close()
 
     def _lend(self, trainer, state=STATE, cells=None):
         """Lends memory that a handle names. Returns a weak reference to the memory, which is also appended to `cells`."""
