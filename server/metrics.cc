@@ -12,8 +12,8 @@ namespace {
 
 constexpr v1::Execution::Phase kOutcomes[] = {v1::Execution::SUCCEEDED, v1::Execution::FAILED,
                                               v1::Execution::CANCELLED};
-constexpr v1::State::Phase kStatePhases[] = {v1::State::BUILDING, v1::State::READY,
-                                             v1::State::MOVING, v1::State::LOST};
+constexpr v1::State::Phase kStatePhases[] = {
+    v1::State::BUILDING, v1::State::READY, v1::State::MOVING, v1::State::LOST, v1::State::DEGRADED};
 
 // "READY" -> "ready".
 std::string Label(const std::string& phase) { return absl::AsciiStrToLower(phase); }

@@ -102,7 +102,7 @@ ControllerGauges GaugesOf(const ControllerView& view) {
         worker.alive() && worker.registration.version() != view.options.version;
   }
   for (const auto& [name, state] : view.states.registry().states()) {
-    ++gauges.states[PhaseOf(state, view.workers())];
+    ++gauges.states[ReportedPhase(state, view.workers())];
   }
   gauges.executions_running = static_cast<int64_t>(view.executions.running().size());
   gauges.owed_generations = static_cast<int64_t>(view.owed.entries().size());

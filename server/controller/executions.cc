@@ -105,6 +105,38 @@ bool HasCommitted(const Membership& membership, const std::string& host,
   return !receives || HoldsTarget(membership, host, entry.execution.resource());
 }
 
+// Notes the write of the host's shards that the move reads; from now on the host keeps trainers from
+// writing. FAILED_PRECONDITION (WRITE_DIFFERS): it is not that of other hosts, because a trainer has
+// written since the state was READY.
+absl::Status NoteSource(const std::string& host, const StateEntry& state,
+                        const WorkerRegistry& workers, ExecutionEntry& entry) {
+  if (!state.placed->hosts.contains(host) || entry.spared_hosts.contains(host)) {
+    return absl::OkStatus();
+  }
+  const v1::StateManifest* held =
+      workers.Find(host)->Manifest(state.name(), state.uid(), state.generation());
+  if (held == nullptr) return absl::OkStatus();
+  entry.source_writes[host] = held->write();
+  if (Agree(entry.source_writes)) return absl::OkStatus();
+  const std::string writes = Describe(entry.source_writes);
+  return MakeError(
+      absl::StatusCode::kFailedPrecondition,
+      absl::StrCat(state.name(), " was written while the move began: ", writes),
+      {.reason = "WRITE_DIFFERS", .metadata = {{"state", state.name()}, {"writes", writes}}});
+}
+
+void TakePrepared(const std::string& host, const StateRegistry& states,
+                  const WorkerRegistry& workers, ExecutionEntry& entry, Moment now,
+                  ExecutionActions& actions) {
+  Execution& execution = entry.execution;
+  const bool takes_part = execution.has_participant(host);
+  if (!takes_part || execution.step() != Execution::Step::kPreparing) return;
+  const StateEntry& state = *states.Find(execution.resource().state());
+  const absl::Status source = NoteSource(host, state, workers, entry);
+  if (!source.ok()) return execution.Stop(source, now, actions);
+  execution.OnPrepared(host, now, actions);
+}
+
 // A host says that it committed, without holding what it receives: it is told to commit again.
 void DoubtCommitted(const std::string& host, ExecutionEntry& entry, Moment now, Outbox& out) {
   const std::string& name = entry.execution.resource().name();
@@ -267,7 +299,7 @@ void Executions::OnMessage(const std::string& host, const v1::AttachRequest& mes
   ExecutionActions actions;
   switch (message.event_case()) {
     case Event::kPrepared:
-      execution.OnPrepared(host, now, actions);
+      TakePrepared(host, states_.registry(), membership_.workers(), entry, now, actions);
       break;
     case Event::kWindowDone:
       execution.OnWindowDone(host, message.window_done(), now, actions);

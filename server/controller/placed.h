@@ -50,6 +50,7 @@ struct PlacedState {
 inline v1::Assignment AssignmentOf(const PlacedState& placed, const std::string& host) {
   v1::Assignment assignment = placed.hosts.at(host).assignment;
   *assignment.mutable_arrays() = placed.arrays;
+  assignment.set_hosts(static_cast<int32_t>(placed.hosts.size()));
   return assignment;
 }
 

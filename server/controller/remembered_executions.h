@@ -11,6 +11,7 @@
 #include "server/controller/action.h"
 #include "server/controller/device_ledger.h"
 #include "server/controller/execution.h"
+#include "server/controller/host_writes.h"
 #include "server/controller/placed.h"
 
 namespace remesh::server {
@@ -21,8 +22,10 @@ struct ExecutionEntry {
   std::shared_ptr<const PlacedState> target;
   std::set<DeviceKey> devices = {};
   bool keeps_plan = false;
-  std::string request_digest = "";       // of StartExecution; empty: an old journal lacked it
-  std::vector<CallId> resolved_by = {};  // answered when the end is durable
+  std::string request_digest = "";          // of StartExecution; empty: an old journal lacked it
+  std::vector<CallId> resolved_by = {};     // answered when the end is durable
+  std::set<std::string> spared_hosts = {};  // see PlannedExecution
+  HostWrites source_writes = {};  // of hosts that have prepared, and whose shards are read
 };
 
 // The executions, by name, age and request; decides which are forgotten. A value.

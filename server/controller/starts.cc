@@ -14,6 +14,7 @@
 #include "server/controller/data_addresses.h"
 #include "server/controller/digest.h"
 #include "server/controller/names.h"
+#include "server/controller/not_ready.h"
 
 namespace remesh::server {
 namespace {
@@ -155,30 +156,7 @@ absl::Status Starts::CheckReady(const StateEntry& state,
                                 const std::set<std::string>& spared) const {
   const v1::State::Phase phase = PhaseOf(state, membership_.workers(), spared);
   if (phase == v1::State::READY) return absl::OkStatus();
-  const std::string& name = state.name();
-  const std::string shown = v1::State::Phase_Name(phase);
-  const v1::State seen = ToProto(state, membership_.workers());
-  const std::string lost = absl::StrJoin(seen.lost_hosts(), ", ");
-  const std::string newer = absl::StrJoin(seen.newer_hosts(), ", ");
-  std::string why;
-  const auto& unsealed = seen.unsealed_hosts();
-  if (lost.empty() && newer.empty() && !unsealed.empty()) {
-    constexpr int kNamed = 10;
-    const int named = std::min(kNamed, unsealed.size());
-    why = absl::StrCat("; not sealed on ",
-                       absl::StrJoin(unsealed.begin(), unsealed.begin() + named, ", "),
-                       named < unsealed.size() ? ", ..." : "");
-  }
-  if (!lost.empty()) absl::StrAppend(&why, "; away, or back without its shards: ", lost);
-  if (!newer.empty()) {
-    absl::StrAppend(&why, "; a newer generation than the journal knows is on ", newer,
-                    ": see remeshctl workers owed");
-  }
-  return MakeError(
-      absl::StatusCode::kFailedPrecondition, absl::StrCat(name, " is ", shown, ", not READY", why),
-      {.reason = "STATE_NOT_READY",
-       .metadata = {
-           {"state", name}, {"phase", shown}, {"lost_hosts", lost}, {"newer_hosts", newer}}});
+  return NotReady(state, membership_.workers());
 }
 
 // Joins a repeated request_id to the execution that it started, or to the planning that it waits
@@ -311,7 +289,8 @@ Launch Starts::MakeLaunch(const PendingStart& start, const PlannedExecution& mov
       .entry = {.execution = Execution(
                     MakeSpec(resource, move, options_, start.asked.steady + deadline), resource),
                 .target = move.target,
-                .keeps_plan = true},
+                .keeps_plan = true,
+                .spared_hosts = move.spared_hosts},
       .reliance = {.hosts = {}, .records = {}, .then = ExecutionStored{.name = name}}};
   for (const auto& [host, named] : move.hosts) {
     launch.reliance.hosts.insert(host);

@@ -73,13 +73,38 @@ v1::State::Phase PhaseOf(const StateEntry& state, const WorkerRegistry& workers,
   if (!state.execution.empty()) return v1::State::MOVING;
   if (!state.newer_hosts.empty()) return v1::State::LOST;
   bool ready = true;
+  const std::string* write = nullptr;
   for (const auto& [host, part] : state.placed->hosts) {
     if (spared.contains(host)) continue;
     if (LostOn(state, workers, host)) return v1::State::LOST;
     const v1::StateManifest* manifest = LiveManifest(state, workers, host);
     ready = ready && manifest != nullptr && manifest->phase() == v1::SHARD_PHASE_READY;
+    if (!ready) continue;  // it may still be LOST
+    if (write == nullptr) write = &manifest->write();
+    ready = *write == manifest->write();
   }
   return ready ? v1::State::READY : v1::State::BUILDING;
+}
+
+v1::State::Phase ReportedPhase(const StateEntry& state, const WorkerRegistry& workers) {
+  const v1::State::Phase phase = PhaseOf(state, workers);
+  if (phase != v1::State::LOST || !state.newer_hosts.empty()) return phase;
+  std::set<std::string> lost;
+  for (const auto& [host, part] : state.placed->hosts) {
+    if (LostOn(state, workers, host)) lost.insert(host);
+  }
+  const bool rest_is_ready = PhaseOf(state, workers, lost) == v1::State::READY;
+  const bool degraded = rest_is_ready && state.replicas->CoverWithout(state.placed, lost);
+  return degraded ? v1::State::DEGRADED : v1::State::LOST;
+}
+
+HostWrites WritesOf(const StateEntry& state, const WorkerRegistry& workers) {
+  HostWrites writes;
+  for (const auto& [host, part] : state.placed->hosts) {
+    const v1::StateManifest* manifest = LiveManifest(state, workers, host);
+    if (manifest != nullptr) writes[host] = manifest->write();
+  }
+  return writes;
 }
 
 bool HeldEverywhere(const StateEntry& state, int64_t generation, const WorkerRegistry& workers) {
@@ -92,10 +117,22 @@ bool HeldEverywhere(const StateEntry& state, int64_t generation, const WorkerReg
   return true;
 }
 
+namespace {
+
+void AddWrites(const HostWrites& writes, v1::State& message) {
+  if (!Agree(writes)) {
+    for (const v1::HostWrite& one : SomeOf(writes)) *message.add_host_writes() = one;
+  } else if (!writes.empty()) {
+    message.set_write(writes.begin()->second);
+  }
+}
+
+}  // namespace
+
 v1::State ToProto(const StateEntry& state, const WorkerRegistry& workers) {
   v1::State message = state.declared;
   *message.mutable_spec() = state.placed->spec;
-  message.set_phase(PhaseOf(state, workers));
+  message.set_phase(ReportedPhase(state, workers));
   message.set_execution(state.execution);
   message.set_total_shards(state.placed->total_shards);
   message.set_total_bytes(state.placed->total_bytes);
@@ -113,6 +150,7 @@ v1::State ToProto(const StateEntry& state, const WorkerRegistry& workers) {
     }
   }
   message.set_sealed_shards(sealed);
+  AddWrites(WritesOf(state, workers), message);
   *message.mutable_newer_hosts() = {state.newer_hosts.begin(), state.newer_hosts.end()};
   return message;
 }

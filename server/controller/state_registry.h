@@ -13,7 +13,9 @@
 #include "absl/status/statusor.h"
 #include "remesh/v1/state.pb.h"
 #include "remesh/v1/worker.pb.h"
+#include "server/controller/host_writes.h"
 #include "server/controller/placed.h"
+#include "server/controller/replicas.h"
 #include "server/controller/worker_registry.h"
 
 namespace remesh::server {
@@ -29,6 +31,7 @@ struct StateEntry {
   std::shared_ptr<const PlacedState> target;  // of the execution; null: none, or no longer known
   bool deleting = false;
   std::set<std::string> newer_hosts;  // hosts with a newer generation than the journal knows
+  std::shared_ptr<Replicas> replicas = std::make_shared<Replicas>();  // remembers answers only
 
   const std::string& name() const { return declared.name(); }
   const std::string& uid() const { return declared.uid(); }
@@ -57,11 +60,19 @@ absl::Status StateError(absl::StatusCode code, std::string_view reason, const st
 absl::StatusOr<const StateEntry*> FindState(std::string_view field, const std::string& name,
                                             const StateRegistry& states);
 
-// The state's phase: MOVING while an execution runs; LOST when a host is away, or back without what
-// was committed there; READY when every host has sealed everything; otherwise BUILDING. Ignores the
-// hosts in `spared`.
+// The state's phase, by which the server decides: MOVING while an execution runs; LOST when a host
+// is away, or back without what was committed there; READY when every host has sealed everything,
+// and all name the same write; otherwise BUILDING. Ignores the hosts in `spared`. Never DEGRADED,
+// for which everything is decided as for LOST.
 v1::State::Phase PhaseOf(const StateEntry& state, const WorkerRegistry& workers,
                          const std::set<std::string>& spared = {});
+
+// The phase that callers see: as PhaseOf(), but DEGRADED where a LOST state would be READY without
+// the lost hosts, and the other hosts hold every element. Decides nothing.
+v1::State::Phase ReportedPhase(const StateEntry& state, const WorkerRegistry& workers);
+
+// The writes of the attached hosts that hold shards of the state's generation.
+HostWrites WritesOf(const StateEntry& state, const WorkerRegistry& workers);
 
 // Whether every host of the state's layout is attached and holds its shards of the generation,
 // sealed or not. Hosts that only sent data do not count, because they hold nothing of it.

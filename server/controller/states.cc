@@ -249,6 +249,7 @@ void States::TellAbsent(const StateEntry& state, const std::string& host, Outbox
   nothing.set_state_uid(state.uid());
   nothing.set_generation(state.generation());
   nothing.set_committed(state.generation() > 1);
+  nothing.set_hosts(static_cast<int32_t>(state.placed->hosts.size()));
   commands_.Send(host, std::move(message), out);
 }
 
@@ -311,16 +312,32 @@ void States::OnHostAway(const HostAway& away, Outbox& out) {
   if (!membership_.workers().alive(away.host)) TellAway(away, states, out);
 }
 
+namespace {
+
+// At most 8 of them, after `what`; "" if there are none.
+std::string Some(std::string_view what, const std::vector<std::string>& names) {
+  constexpr size_t kNamed = 8;
+  if (names.empty()) return "";
+  const size_t named = std::min(names.size(), kNamed);
+  const size_t more = names.size() - named;
+  return absl::StrCat(std::string(what), absl::StrJoin(names.begin(), names.begin() + named, ", "),
+                      more > 0 ? absl::StrCat(" and ", more, " more") : "");
+}
+
+}  // namespace
+
 // Logs a warning if the journal has the host, else a note.
 void States::TellAway(const HostAway& away, const std::vector<std::string>& states,
                       Outbox& out) const {
-  constexpr size_t kNamed = 8;
-  const std::vector<std::string> named(states.begin(),
-                                       states.begin() + std::min(states.size(), kNamed));
-  std::string line = absl::StrCat(
-      "host ", away.host, " is away: ", away.why.message(),
-      states.empty() ? "" : "; LOST until it is back: ", absl::StrJoin(named, ", "),
-      states.size() > kNamed ? absl::StrCat(" and ", states.size() - kNamed, " more") : "");
+  std::vector<std::string> lost, degraded;
+  for (const std::string& name : states) {
+    const StateEntry& state = *registry_.Find(name);
+    const bool is_degraded = ReportedPhase(state, membership_.workers()) == v1::State::DEGRADED;
+    (is_degraded ? degraded : lost).push_back(name);
+  }
+  std::string line = absl::StrCat("host ", away.host, " is away: ", away.why.message(),
+                                  Some("; LOST until it is back: ", lost),
+                                  Some("; DEGRADED until it is back: ", degraded));
   if (membership_.durable(away.host)) return out.Warn(std::move(line));
   out.Note(std::move(line));
 }
@@ -334,7 +351,8 @@ void States::Assign(const std::string& host, Outbox& out) {
     commands_.Send(host, std::move(assign), out);
     if (PhaseOf(state, workers) == v1::State::LOST && workers.alive(host) &&
         workers.Find(host)->Manifest(name, state.uid(), state.generation()) == nullptr) {
-      out.Warn(absl::StrCat(name, " is LOST: host ", host, " came back without its shards"));
+      const std::string phase = v1::State::Phase_Name(ReportedPhase(state, workers));
+      out.Warn(absl::StrCat(name, " is ", phase, ": host ", host, " came back without its shards"));
     }
     out.Touch(name);
   }

@@ -25,6 +25,7 @@ using planner::NicCapacity;
 constexpr int kDevicesMax = 4096;
 constexpr int64_t kIncarnationMax = int64_t{1} << 62;  // no later life could have a higher one
 constexpr size_t kBootIdBytesMax = 64, kVersionBytesMax = 64, kUidBytesMax = 64;
+constexpr size_t kWriteBytesMax = 64;
 constexpr size_t kParentBytesMax = 253;  // as for a host's name
 constexpr int kDataAddressesMax = 64, kAttemptsMax = 10'000;
 constexpr size_t kTransportBytesMax = 64, kAddressBytesMax = 4096;
@@ -160,7 +161,7 @@ absl::Status ValidateManifest(const v1::StateManifest& manifest) {
         {"cluster_uid", manifest.cluster_uid()}}) {
     if (uid.size() > kUidBytesMax) return InvalidField(field, uid, "must have at most 64 bytes");
   }
-  return absl::OkStatus();
+  return CheckBytes("write", manifest.write(), kWriteBytesMax);
 }
 
 absl::Status ValidateRegister(const v1::Register& registration) {

@@ -16,7 +16,7 @@ ORDER = [
     ("journal queue", "journal_queue"),
     ("leadership", "leadership"),
     ("membership", "commands data_addresses membership new_streams parked_streams worker_registry"),
-    ("states", "state_registry states tombstones wanted"),
+    ("states", "host_writes not_ready replicas state_registry states tombstones wanted"),
     ("executions", "attempt_commands attempt_peers communicators execution execution_hosts execution_spec executions remembered_executions stalled_links"),
     ("starts", "starts"),
     ("reconcile", "held owed reconcile"),
