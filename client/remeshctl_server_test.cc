@@ -152,8 +152,18 @@ TEST(RemeshctlServerTest, AWriteIsNamedInEveryCallThatTakesOne) {
 
 // Lists one state, of the job that it is asked for.
 class FakeStateService : public v1::StateService::Service {
+  // A state in each phase that there is, and one that only later clients know.
+  static grpc::Status ListEveryPhase(v1::ListStatesResponse* response) {
+    for (int phase = v1::State::BUILDING; phase <= v1::State::Phase_MAX + 1; ++phase) {
+      v1::State& state = *response->add_states();
+      state.set_name(absl::StrCat("jobs/phases/states/s", phase));
+      state.set_phase(static_cast<v1::State::Phase>(phase));
+    }
+    return grpc::Status::OK;
+  }
   grpc::Status ListStates(grpc::ServerContext*, const v1::ListStatesRequest* request,
                           v1::ListStatesResponse* response) override {
+    if (request->parent() == "jobs/phases") return ListEveryPhase(response);
     const std::string job = request->parent().empty() ? "all" : request->parent();
     v1::State& state = *response->add_states();
     state.set_name(job + "/states/s");
@@ -178,6 +188,22 @@ class FakeStateService : public v1::StateService::Service {
     return grpc::Status::OK;
   }
 };
+
+// DEGRADED states are not LOST.
+TEST(RemeshctlServerTest, StatesAreListedByPhase) {
+  FakeStateService service;
+  const FakeServer server(service);
+  const auto listed = [&](const std::string& phase) {
+    return Remeshctl(absl::StrCat("states list -o name --parent jobs/phases --server ",
+                                  server.address(), " --phase ", phase));
+  };
+  EXPECT_EQ(listed("LOST").out, "jobs/phases/states/s4\n");
+  EXPECT_EQ(listed("DEGRADED").out, "jobs/phases/states/s5\n");
+  EXPECT_EQ(listed("ready").out, "jobs/phases/states/s2\n");
+  EXPECT_EQ(listed("gone").code, 2);
+  EXPECT_NE(listed("gone").err.find("BUILDING,READY,MOVING,LOST,DEGRADED"), std::string::npos)
+      << listed("gone").err;
+}
 
 // Regression: another server was asked only for the job of the current context.
 TEST(RemeshctlServerTest, AContextsJobIsForItsServerOnly) {

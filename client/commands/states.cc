@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
 #include <map>
 #include <memory>
 #include <string>
@@ -19,7 +20,7 @@ using StateStub = v1::StateService::Stub;
 struct StatesOptions {
   Endpoint server;
   OutputFormat format = OutputFormat::kTable;
-  std::string name, parent, file;
+  std::string name, parent, file, phase;
   bool validate_only = false;
 
   std::unique_ptr<StateStub> Connect() const {
@@ -34,7 +35,7 @@ std::string LabelsOf(const v1::State& state) {
   return absl::StrJoin(sorted, ",", absl::PairFormatter("="));
 }
 
-// The hosts because of which the state is LOST: those that are away or came back without their
+// The hosts because of which the state is LOST or DEGRADED: those that are away or came back without their
 // shards, and those that hold a newer generation than the journal knows.
 std::string LostHosts(const v1::State& state) {
   std::vector<std::string> hosts(state.lost_hosts().begin(), state.lost_hosts().end());
@@ -92,13 +93,22 @@ void PrintOne(OutputFormat format, const v1::State& state) {
   });
 }
 
+// Keeps the states in the phase of this name; "": all.
+void KeepPhase(const std::string& phase, v1::ListStatesResponse& response) {
+  if (phase.empty()) return;
+  auto& states = *response.mutable_states();
+  const auto others = std::remove_if(states.begin(), states.end(),
+                                     [&](const v1::State& state) { return Phase(state) != phase; });
+  states.erase(others, states.end());
+}
+
 absl::Status ListStates(const StatesOptions& options) {
   v1::ListStatesRequest request;
   request.set_parent(options.parent);
   request.set_page_size(1000);
-  ASSIGN_OR_RETURN(
-      const v1::ListStatesResponse response,
-      CallAllPages(options.server, *options.Connect(), &StateStub::ListStates, request));
+  ASSIGN_OR_RETURN(v1::ListStatesResponse response, CallAllPages(options.server, *options.Connect(),
+                                                                 &StateStub::ListStates, request));
+  KeepPhase(options.phase, response);
   Print(options.format, response, [&] { return Rows(response.states()); });
   return absl::OkStatus();
 }
@@ -160,6 +170,9 @@ void AddStates(CLI::App& app, Command& command) {
   const auto [list, list_options] = add("list", "List states by name", ListStates, false);
   list->add_option("--parent", list_options->parent, "jobs/{job}; all jobs without it")
       ->envname("REMESH_PARENT");
+  list->add_option("--phase", list_options->phase, "Only states in this phase")
+      ->transform(
+          CLI::IsMember({"BUILDING", "READY", "MOVING", "LOST", "DEGRADED"}, CLI::ignore_case));
   add("get", "Show a state; with -o json its arrays and shardings too", Get, true);
   const auto [create, create_options] = add("create", "Declare a state from a file", Create, false);
   create
