@@ -48,6 +48,7 @@ BOARDS = {
         stat("Workers silent", "Registered workers that do not.", "none", 'sum(remesh_workers{CHOSEN,alive="false"})'),
         stat("States ready", "States that can be read and moved.", "none", 'sum(remesh_states{CHOSEN,phase="ready"})'),
         stat("States lost", "States with shards that no worker holds.", "none", 'sum(remesh_states{CHOSEN,phase="lost"})'),
+        stat("States degraded", "States that have lost copies; other workers hold all of them.", "none", 'sum(remesh_states{CHOSEN,phase="degraded"})'),
         stat("Moves running", "Executions that have not ended.", "none", "sum(remesh_executions_running{CHOSEN})"),
         stat("Workers drained", "Nothing new is placed on them: remeshctl workers drain.", "none", "sum(remesh_workers_drained{CHOSEN})"),
         stat("Journal behind", "1: the journal went back in time, and nothing is decided.", "none", "max(remesh_journal_behind{CHOSEN})"),

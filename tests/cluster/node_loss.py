@@ -28,13 +28,13 @@ def lose_a_node(r):
     wait_for("the server runs on the other node", lambda: r.server()["spec"]["nodeName"] == kept
              and r.server_metrics()['remesh_workers{alive="true"}'] == 1, seconds=180)
     times.note("tainted, and the server with its worker on the other node")
-    times.fires("RemeshStatesLost", "RemeshWorkersLost")
+    times.fires("RemeshStatesLost", "RemeshStatesDegraded", "RemeshWorkersLost")
     assert lost.name in Runbook(r.cluster, "RemeshWorkersLost").check()
     _move_without(r, lost.name, kept)
     times.note("the state with copies moved without the node")
     _bring_back(r, lost)
     _make_anew(r, lost.name, kept)
-    times.resolved("RemeshServerDown", "RemeshStatesLost", "RemeshWorkersLost")
+    times.resolved("RemeshServerDown", "RemeshStatesLost", "RemeshStatesDegraded", "RemeshWorkersLost")
     return times.words()
 
 
@@ -52,9 +52,9 @@ def _move_without(r, lost: str, kept: str) -> None:
     """To the devices of the node that is left, from the copy there."""
     ids = {host: [r.hosts.index(host) * DEVICES + number for number in range(DEVICES)] for host in (lost, kept)}
     targets = {"arrays": [{"name": ARRAYS[0], "sharding": {"hlo_text": f"{{devices=[1,{DEVICES}]<=[{DEVICES}]}}", "devices": {"ids": ids[kept]}}}]}
-    page = Runbook(r.cluster, "RemeshStatesLost")
+    page = Runbook(r.cluster, "RemeshStatesDegraded")
     found = page.check(NAME=COPIES)
-    assert "LOST" in found and lost in found, found
+    assert "DEGRADED" in found and lost in found, found
     page.do("remeshctl reshard STATE -f TARGETS --lost-devices IDS", text=json.dumps(targets), STATE=COPIES, TARGETS="-", IDS=",".join(map(str, ids[lost])))
     r.read_back(COPIES, [kept], ARRAYS[:1])
     page.type("remeshctl states delete NAME", NAME=COPIES)
