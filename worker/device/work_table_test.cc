@@ -3,8 +3,11 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <bit>
+#include <span>
 #include <utility>
+#include <vector>
 
 #include "worker/device/chunks.h"
 #include "worker/device/digest.h"
@@ -115,6 +118,98 @@ TEST_P(WorkTableTest, PacksAndUnpacksAnyRangeOfAnyTape) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Widths, WorkTableTest, testing::Values(1, 2, 4, 8, 16, 32, 64, 128));
+
+// How whole chunks moved: with both sides in rows of units, or one of them, or none.
+struct RowsSeen {
+  int both = 0, source = 0, target = 0, none = 0;
+
+  void Count(const kernels::Stage& stage) {
+    if (stage.chunk.hi - stage.chunk.lo < kChunkBits) return;
+    const bool from_rows = stage.rows[0].first != nullptr;
+    const bool to_rows = stage.rows[1].first != nullptr;
+    ++(from_rows ? (to_rows ? both : source) : (to_rows ? target : none));
+  }
+};
+
+// Boxes of two dimensions of rows, most often of whole units of 16 bytes with a whole number of
+// them between.
+struct RowsTape {
+  RowsTape(reference::Random& random, int64_t row_bytes) {
+    for (int64_t left = random.Uniform(1, 3); left > 0; --left) {
+      const int64_t rows = random.Uniform(1, 40000 / row_bytes + 2);
+      const Box box{{{0, random.Uniform(1, 3)}, {0, rows}, {0, row_bytes}}};
+      Box frame = box;
+      frame.dims[1].hi += random.Uniform(0, 1);
+      frame.dims[2].hi += 16 * random.Uniform(0, 2) + (random.Uniform(0, 5) == 0 ? 8 : 0);
+      shards.push_back(Padded(random.Shard(frame, 8)));
+      const ShardView shard{shards.back().data(), frame, 8};
+      view.Add(shard, box);
+      const Bytes bytes = reference::PackElements(shard, box);
+      expected.insert(expected.end(), bytes.begin(), bytes.end());
+    }
+  }
+  std::vector<Bytes> shards;
+  TapeView view;
+  Bytes expected;  // the tape's bytes
+};
+
+// Runs the table of one part, counts its whole chunks, and returns what it found.
+Mismatch RunAndCount(WorkKind kind, const SlicePart& part, Bytes& buffer, RowsSeen& seen) {
+  WorkTable table = MakeWorkTable(kind, {part}, buffer.data());
+  kernels::Stage stage;
+  for (int64_t i = 0; i < table.chunks(); ++i) {
+    kernels::RunChunk<LanesInTurn>(table.View(), i, stage);
+    seen.Count(stage);
+  }
+  return FinishWork({part}, table, table.digests.data(), table.first_wrong);
+}
+
+void PackRows(const RowsTape& tape, const SlicePart& part, Bytes& buffer, RowsSeen& seen) {
+  ASSERT_TRUE(RunAndCount(WorkKind::kPack, part, buffer, seen).ok());
+  const std::span<const std::byte> packed = std::span(buffer).subspan(part.offset);
+  const std::span<const std::byte> expected =
+      std::span(tape.expected).subspan(part.lo / 8, (part.hi - part.lo) / 8);
+  ASSERT_TRUE(std::equal(expected.begin(), expected.end(), packed.begin()));
+  for (int64_t k = 0; k < ChunksOf(part.lo, part.hi); ++k) {
+    const size_t at = static_cast<size_t>(k * kChunkBytes);
+    const size_t bytes = std::min<size_t>(kChunkBytes, expected.size() - at);
+    ASSERT_EQ(part.digests[k], DigestPacked(expected.subspan(at, bytes)));
+  }
+}
+
+// The part's bits replace other bits; nothing else changes.
+void UnpackRows(RowsTape& tape, SlicePart part, Bytes& buffer, RowsSeen& seen) {
+  for (Bytes& shard : tape.shards) {
+    for (std::byte& byte : shard) byte = ~byte;
+  }
+  const std::vector<Bytes> inverted = tape.shards;
+  part.target = std::exchange(part.source, nullptr);
+  ASSERT_TRUE(RunAndCount(WorkKind::kUnpack, part, buffer, seen).ok());
+  ASSERT_EQ(ChangedBits(inverted, tape.shards), part.hi - part.lo);
+  part.source = std::exchange(part.target, nullptr);
+  ASSERT_TRUE(RunPart(WorkKind::kCheck, part, nullptr).ok());
+}
+
+TEST(WorkTableRowsTest, WholeChunksOfRowsMovePastTheStageOrThroughIt) {
+  reference::Random random(29);
+  RowsSeen packed, unpacked;
+  for (int round = 0; round < 60; ++round) {
+    SCOPED_TRACE(testing::Message() << "round " << round);
+    const int64_t units = random.Uniform(1, round % 2 == 0 ? 8 : 2000);
+    RowsTape tape(random, units * 16 + (random.Uniform(0, 3) == 0 ? random.Uniform(0, 15) : 0));
+    SlicePart part{.source = &tape.view, .hi = tape.view.end(), .offset = 16};
+    part.lo = std::min(kernels::kUnitBits * random.Uniform(0, 5), part.hi - 8);
+    std::vector<uint64_t> digests(static_cast<size_t>(ChunksOf(part.lo, part.hi)));
+    part.digests = digests.data();
+    Bytes buffer(static_cast<size_t>(16 + PartBytes(part.hi - part.lo)));
+    ASSERT_NO_FATAL_FAILURE(PackRows(tape, part, buffer, packed));
+    ASSERT_NO_FATAL_FAILURE(UnpackRows(tape, part, buffer, unpacked));
+  }
+  EXPECT_GT(packed.both, 20);
+  EXPECT_GT(packed.target, 20);
+  EXPECT_GT(unpacked.both, 20);
+  EXPECT_GT(unpacked.source, 20);
+}
 
 TEST(WorkTablePartsTest, ATableGrowsWithPartsAndNotWithBytes) {
   std::byte nowhere;

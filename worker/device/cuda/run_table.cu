@@ -5,8 +5,9 @@
 namespace remesh::worker {
 namespace {
 
-// A block is one warp. The number of blocks that fit into an SM's shared memory at once, 13 stages
-// of 16 KiB on H100, hides the latency of memory.
+// A block is one warp. 12 of them fit on an SM of H100 at once, by their registers and by their
+// stages of 16 KiB. With 4 to 8 KiB each on the way from memory they hide its latency: more blocks,
+// or none of the stages, are not faster.
 __global__ void __launch_bounds__(kernels::kLanes) RunChunks(kernels::TableView table) {
   __shared__ kernels::Stage stage;
   kernels::RunChunk<kernels::LanesOfWarp>(table, blockIdx.x, stage);

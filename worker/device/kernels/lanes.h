@@ -10,10 +10,12 @@
 #define REMESH_HD __host__ __device__
 #define REMESH_UNROLL _Pragma("unroll")
 #define REMESH_NO_UNROLL _Pragma("unroll 1")
+#define REMESH_NO_INLINE __noinline__
 #else
 #define REMESH_HD
 #define REMESH_UNROLL
 #define REMESH_NO_UNROLL
+#define REMESH_NO_INLINE
 #endif
 
 namespace remesh::worker::kernels {
@@ -22,7 +24,7 @@ inline constexpr int kLanes = 32;
 
 // Runs a warp's code on one thread. The code is written for all lanes at once: PerLane holds one
 // value for each lane, and ForEach() runs a step on each lane, after which each lane sees the
-// writes of the others.
+// writes of the others. ForEachAlone() is for steps on a lane's own values: no lane waits.
 struct LanesInTurn {
   template <typename T>
   struct PerLane {
@@ -34,6 +36,10 @@ struct LanesInTurn {
   static void ForEach(Step step) {
     for (int lane = 0; lane < kLanes; ++lane) step(lane);
   }
+  template <typename Step>
+  static void ForEachAlone(Step step) {
+    ForEach(step);
+  }
 
   // Adds to each lane's value the value of the lane whose number differs by `mask`.
   static void AddAcross(PerLane<uint64_t>& values, int mask) {
@@ -44,6 +50,13 @@ struct LanesInTurn {
     PerLane<uint64_t> others;
     for (int lane = 0; lane < kLanes; ++lane) others.values[lane] = values.values[lane ^ mask];
     return others;
+  }
+  // Gives each lane the value of the lane that `origin` names for it.
+  template <typename Origin>
+  static PerLane<uint64_t> From(const PerLane<uint64_t>& values, Origin origin) {
+    PerLane<uint64_t> taken;
+    for (int lane = 0; lane < kLanes; ++lane) taken.values[lane] = values.values[origin(lane)];
+    return taken;
   }
   // A value that all lanes share.
   static uint64_t Common(const PerLane<uint64_t>& values) { return values.values[0]; }
@@ -59,8 +72,12 @@ struct LanesOfWarp {
 
   template <typename Step>
   static __device__ void ForEach(Step step) {
-    step(static_cast<int>(threadIdx.x % kLanes));
+    ForEachAlone(step);
     __syncwarp();
+  }
+  template <typename Step>
+  static __device__ void ForEachAlone(Step step) {
+    step(Lane());
   }
   static __device__ void AddAcross(PerLane<uint64_t>& values, int mask) {
     values.value += ExchangedAcross(values, mask).value;
@@ -68,7 +85,14 @@ struct LanesOfWarp {
   static __device__ PerLane<uint64_t> ExchangedAcross(const PerLane<uint64_t>& values, int mask) {
     return {__shfl_xor_sync(~0u, static_cast<unsigned long long>(values.value), mask)};
   }
+  template <typename Origin>
+  static __device__ PerLane<uint64_t> From(const PerLane<uint64_t>& values, Origin origin) {
+    return {__shfl_sync(~0u, static_cast<unsigned long long>(values.value), origin(Lane()))};
+  }
   static __device__ uint64_t Common(const PerLane<uint64_t>& values) { return values.value; }
+
+ private:
+  static __device__ int Lane() { return static_cast<int>(threadIdx.x % kLanes); }
 };
 #endif
 

@@ -7,6 +7,7 @@
 #include "worker/device/kernels/lanes.h"
 #include "worker/device/kernels/memory.h"
 #include "worker/device/kernels/piece_place.h"
+#include "worker/device/kernels/unit_rows.h"
 
 // Moves bits between the pieces of a tape and one packed chunk. Where a unit's bits need it, memory
 // is read in whole words of 4 bytes; the other bits of such words are not changed.
@@ -20,6 +21,7 @@ struct alignas(16) Stage {
   uint64_t words[kChunkBits / 64];
   ChunkPlace chunk;
   PiecePlace place;
+  UnitRows rows[2];  // of a whole chunk's source and target
 
   REMESH_HD unsigned char* bytes() { return reinterpret_cast<unsigned char*>(words); }
 };
@@ -161,9 +163,10 @@ REMESH_HD void MoveSegment(const PieceEntry& piece, int64_t offset, Stage& stage
 }
 
 // Moves [lo, hi) of a tape, which begins in the first of `pieces`, to or from the stage, from bit 0
-// on.
+// on. Not inlined: its many paths would make the registers scarce that units need.
 template <MoveKind kKind, typename Lanes>
-REMESH_HD void MoveRange(const PieceEntry* pieces, int64_t lo, int64_t hi, Stage& stage) {
+REMESH_NO_INLINE REMESH_HD void MoveRange(const PieceEntry* pieces, int64_t lo, int64_t hi,
+                                          Stage& stage) {
   for (int64_t at = lo; at < hi; ++pieces) {
     const int64_t end = pieces->end < hi ? pieces->end : hi;
     MoveSegment<kKind, Lanes>(*pieces, at - pieces->begin, stage, at - lo, end - at);

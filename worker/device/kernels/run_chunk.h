@@ -4,8 +4,10 @@
 #include <cstdint>
 
 #include "worker/device/kernels/chunk_at.h"
+#include "worker/device/kernels/chunk_units.h"
 #include "worker/device/kernels/move.h"
 #include "worker/device/kernels/table.h"
+#include "worker/device/kernels/unit_rows.h"
 #include "worker/device/kernels/xxh3.h"
 
 namespace remesh::worker::kernels {
@@ -41,13 +43,36 @@ REMESH_HD void UseDigest(const TableView& table, int64_t index, DigestUse use, u
   });
 }
 
-// Moves one chunk through `stage`. See move.h for the words around a piece's own bits that it
-// reads.
+// Moves a whole chunk. Its bits pass through the stage only if its source or its target does not
+// lie in rows of units.
 template <typename Lanes>
-REMESH_HD void RunChunk(const TableView& table, int64_t index, Stage& stage) {
+REMESH_HD void RunWholeChunk(const TableView& table, int64_t index, Stage& stage) {
+  const ChunkPlace& chunk = stage.chunk;
   Lanes::ForEach([&](int lane) {
-    if (lane == 0) stage.chunk = ChunkAt(table, index);
+    if (lane >= 2) return;
+    const PieceEntry* piece = lane == 0 ? chunk.source : chunk.target;
+    stage.rows[lane] = piece == nullptr ? UnitRows() : RowsOfChunk(*piece, chunk.lo);
   });
+  UnitRows source = stage.rows[0], target = stage.rows[1];
+  const bool gathered = source.first == nullptr;
+  const bool scattered = chunk.target != nullptr && target.first == nullptr;
+  if (gathered) {
+    MoveRange<MoveKind::kGather, Lanes>(chunk.source, chunk.lo, chunk.hi, stage);
+    source = OneRow(stage.bytes());
+  } else if (scattered) {
+    target = OneRow(stage.bytes());
+  }
+  const bool hashed = chunk.use != DigestUse::kNone;
+  if (hashed || target.first != nullptr) {
+    const uint64_t digest = MoveChunkUnits<Lanes>(source, target, hashed);
+    if (hashed) UseDigest<Lanes>(table, index, chunk.use, digest);
+  }
+  if (scattered) MoveRange<MoveKind::kScatter, Lanes>(chunk.target, chunk.lo, chunk.hi, stage);
+}
+
+// Moves a chunk that is shorter than others, the last of its part, through the stage.
+template <typename Lanes>
+REMESH_HD void RunShortChunk(const TableView& table, int64_t index, Stage& stage) {
   const ChunkPlace& chunk = stage.chunk;
   const int64_t bits = chunk.hi - chunk.lo;
   MoveRange<MoveKind::kGather, Lanes>(chunk.source, chunk.lo, chunk.hi, stage);
@@ -58,6 +83,19 @@ REMESH_HD void RunChunk(const TableView& table, int64_t index, Stage& stage) {
   }
   if (chunk.target != nullptr) {
     MoveRange<MoveKind::kScatter, Lanes>(chunk.target, chunk.lo, chunk.target_hi, stage);
+  }
+}
+
+// Moves one chunk. See move.h for the words around a piece's own bits that it reads.
+template <typename Lanes>
+REMESH_HD void RunChunk(const TableView& table, int64_t index, Stage& stage) {
+  Lanes::ForEach([&](int lane) {
+    if (lane == 0) stage.chunk = ChunkAt(table, index);
+  });
+  if (stage.chunk.hi - stage.chunk.lo == kChunkBits) {
+    RunWholeChunk<Lanes>(table, index, stage);
+  } else {
+    RunShortChunk<Lanes>(table, index, stage);
   }
 }
 

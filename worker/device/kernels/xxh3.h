@@ -11,6 +11,20 @@
 // accumulators each, and sum them before the scramble.
 namespace remesh::worker::kernels {
 
+// The digest of `bytes` bytes from their accumulators: lane l has accumulator l % 8. Changes `sums`.
+template <typename Lanes>
+REMESH_HD uint64_t MergedSums(typename Lanes::template PerLane<uint64_t>& sums, int bytes) {
+  auto others = Lanes::ExchangedAcross(sums, 1);
+  Lanes::ForEach([&](int lane) {
+    const int pair = lane % 8 / 2, odd = lane % 2;
+    sums[lane] = FoldedProduct(sums[lane] ^ Secret(11 + 16 * pair + 8 * odd),
+                               others[lane] ^ Secret(11 + 16 * pair + 8 - 8 * odd));
+  });
+  Lanes::AddAcross(sums, 2);
+  Lanes::AddAcross(sums, 4);
+  return Avalanche(static_cast<uint64_t>(bytes) * kPrime64A + Lanes::Common(sums));
+}
+
 // Lane 8g + i has accumulator i of the stripes 4s + g.
 template <typename Lanes>
 class LongHash {
@@ -36,7 +50,7 @@ class LongHash {
     }
     AddStripes(blocks, (bytes - 1) % 1024 / 64);
     AddLastStripe(bytes);
-    return Merged(bytes);
+    return MergedSums<Lanes>(sums_, bytes);
   }
 
  private:
@@ -90,18 +104,6 @@ class LongHash {
     Lanes::AddAcross(partial.values, 16);
     auto values = Lanes::ExchangedAcross(partial.values, 1);
     Lanes::ForEach([&](int lane) { sums_[lane] += partial.products[lane] + values[lane]; });
-  }
-
-  REMESH_HD uint64_t Merged(int bytes) {
-    auto others = Lanes::ExchangedAcross(sums_, 1);
-    Lanes::ForEach([&](int lane) {
-      const int pair = lane % 8 / 2, odd = lane % 2;
-      sums_[lane] = FoldedProduct(sums_[lane] ^ Secret(11 + 16 * pair + 8 * odd),
-                                  others[lane] ^ Secret(11 + 16 * pair + 8 - 8 * odd));
-    });
-    Lanes::AddAcross(sums_, 2);
-    Lanes::AddAcross(sums_, 4);
-    return Avalanche(static_cast<uint64_t>(bytes) * kPrime64A + Lanes::Common(sums_));
   }
 };
 
