@@ -140,18 +140,28 @@ class GpuBuffersTest(GpuMovesTest):
         self.check_everywhere(name, 3, KINDS)
 
     def test_lent_memory(self):
-        """A second process' memory, here the worker's own of another state, as the source of a move: exported, imported, exported again."""
+        """This process's own: by a descriptor, from CUDA's virtual memory management."""
         name, arrays = "jobs/test/states/lent", [Array("w", "f32", (256, 128))]
-        other = "jobs/test/states/lender"
-        self.create_and_write(other, arrays, ROWS)
         self.controller.create_state(self.state_of(name, arrays, ROWS))
-        for host, trainer in self.trainers.items():
-            shard = trainer.read(other, 1)[0]
-            memory = lending.CudaTensorMemory(shard.bytes.pointer)
-            trainer.lend(name, [memory], [lending.Place("w", shard.info.device, 0, memory.base_offset)])
+        lent = {host: CudaShareable(1 << 20) for host in self.cluster.host_names}
+        for host, memory in lent.items():
+            places = self._places(arrays, self.cluster.device_ids(host)[0], memory)
+            memories, _ = lending.memories_of(places)
+            self.assertEqual([one.ipc for one in memories], [None])
+            self.trainers[host].lend_tensors(name, places)
         self.controller.wait_ready(name, 20)
         self.move(name, 1, targets(arrays, COLUMNS))
         self.check_everywhere(name, 2, arrays)
+        for memory in lent.values():
+            memory.free()
+
+    def test_a_workers_buffer_is_refused(self):
+        """CUDA exports no memory that another process exported."""
+        name, arrays = "jobs/test/states/lender", [Array("w", "f32", (256, 128))]
+        self.create_and_write(name, arrays, ROWS)
+        shard = self.controller.read(name, 1)[0]
+        with self.assertRaisesRegex(ValueError, "another process shares it"):
+            lending.CudaTensorMemory(shard.bytes.pointer)
 
     def test_lent_memory_of_cuda_malloc(self):
         """This process's own: by a handle of the legacy IPC, which the workers open once for both arrays, and close."""
@@ -159,13 +169,7 @@ class GpuBuffersTest(GpuMovesTest):
         self.controller.create_state(self.state_of(name, arrays, ROWS))
         lent = {host: CudaMallocked(1 << 20) for host in self.cluster.host_names}
         for host, memory in lent.items():
-            places, offset = [], 4096
-            for array in arrays:
-                device, (rows, columns) = self.cluster.device_ids(host)[0], array.shape
-                content = np.zeros(rows // 2 * columns * bit_width(array.element_type) // 8, np.uint8)
-                oracle.fill(content, array.name, array.element_type, array.shape, [rows // 2 * device, 0], [rows // 2 * (device + 1), columns], array.salt)
-                places.append(lending.TensorPlace(array.name, device, memory.write(offset, content)))
-                offset += content.size + 256
+            places = self._places(arrays, self.cluster.device_ids(host)[0], memory)
             memories, _ = lending.memories_of(places)
             self.assertEqual(len(memories), 1)
             self.assertEqual(len(memories[0].ipc.handle), 64)
@@ -180,6 +184,17 @@ class GpuBuffersTest(GpuMovesTest):
         self.move(name, 2, targets(arrays, ROWS))
         self.check_everywhere(name, 3, arrays)
 
+    def _places(self, arrays, device, memory):
+        """Fills rows of the arrays, those of one device, into the memory."""
+        places, offset = [], 4096
+        for array in arrays:
+            rows, columns = array.shape
+            content = np.zeros(rows // 2 * columns * bit_width(array.element_type) // 8, np.uint8)
+            oracle.fill(content, array.name, array.element_type, array.shape, [rows // 2 * device, 0], [rows // 2 * (device + 1), columns], array.salt)
+            places.append(lending.TensorPlace(array.name, device, memory.write(offset, content)))
+            offset += content.size + 256
+        return places
+
     def test_memory_of_a_pool_is_refused(self):
         driver = device_memory.driver()
         driver.use(0)
@@ -191,14 +206,13 @@ class GpuBuffersTest(GpuMovesTest):
         driver.call("cuMemFreeAsync", address, None)
 
 
-class CudaMallocked:
-    """What cudaMalloc makes: cuMemAlloc is what it calls."""
+class CudaMemory:
+    """Memory of this process on the GPU, at _address."""
 
-    def __init__(self, count: int):
+    def __init__(self):
         self._driver = device_memory.driver()
         self._driver.use(0)
         self._address = ctypes.c_ulonglong()
-        self._driver.call("cuMemAlloc_v2", ctypes.byref(self._address), ctypes.c_size_t(count))
 
     def write(self, offset: int, content: np.ndarray):
         """Copies it there. Returns the tensor that it is."""
@@ -207,8 +221,36 @@ class CudaMallocked:
         return types.SimpleNamespace(__cuda_array_interface__={
             "version": 3, "shape": (content.size,), "typestr": "|u1", "data": (address, False), "strides": None})
 
+
+class CudaMallocked(CudaMemory):
+    """What cudaMalloc makes: cuMemAlloc is what it calls."""
+
+    def __init__(self, count: int):
+        super().__init__()
+        self._driver.call("cuMemAlloc_v2", ctypes.byref(self._address), ctypes.c_size_t(count))
+
     def free(self) -> None:
         self._driver.call("cuMemFree_v2", self._address)
+
+
+class CudaShareable(CudaMemory):
+    """What CUDA's virtual memory management makes to be shared by a descriptor, as torch's expandable segments are."""
+
+    def __init__(self, count: int):
+        super().__init__()
+        granularity = self._driver.granularity(0)
+        self._bytes = ctypes.c_size_t((count + granularity - 1) // granularity * granularity)
+        self._handle, zero = ctypes.c_ulonglong(), ctypes.c_ulonglong(0)
+        properties, access = device_memory.shareable(0), device_memory.access(0)
+        self._driver.call("cuMemCreate", ctypes.byref(self._handle), self._bytes, ctypes.byref(properties), zero)
+        self._driver.call("cuMemAddressReserve", ctypes.byref(self._address), self._bytes, ctypes.c_size_t(0), zero, zero)
+        self._driver.call("cuMemMap", self._address, self._bytes, ctypes.c_size_t(0), self._handle, zero)
+        self._driver.call("cuMemSetAccess", self._address, self._bytes, ctypes.byref(access), ctypes.c_size_t(1))
+
+    def free(self) -> None:
+        self._driver.call("cuMemUnmap", self._address, self._bytes)
+        self._driver.call("cuMemAddressFree", self._address, self._bytes)
+        self._driver.call("cuMemRelease", self._handle)
 
 
 if __name__ == "__main__":

@@ -144,8 +144,7 @@ class CudaMemory:
         self.pointer = address.value
         cuda.call("cuMemMap", address, ctypes.c_size_t(self._bytes), ctypes.c_size_t(0), self._handle, ctypes.c_ulonglong(0))
         self._mapped = True
-        access = _Access(_DEVICE, device, _READ_WRITE)
-        cuda.call("cuMemSetAccess", address, ctypes.c_size_t(self._bytes), ctypes.byref(access), ctypes.c_size_t(1))
+        cuda.call("cuMemSetAccess", address, ctypes.c_size_t(self._bytes), ctypes.byref(access(device)), ctypes.c_size_t(1))
 
     def part(self, offset: int, count: int) -> CudaBytes:
         return CudaBytes(self, offset, count)
@@ -182,6 +181,16 @@ class _Properties(ctypes.Structure):  # CUmemAllocationProp
     _fields_ = [("type", ctypes.c_int), ("handle_types", ctypes.c_int), ("location_type", ctypes.c_int), ("location_id", ctypes.c_int),
                 ("win32", ctypes.c_void_p), ("compression", ctypes.c_ubyte), ("rdma", ctypes.c_ubyte), ("usage", ctypes.c_ushort),
                 ("reserved", ctypes.c_ubyte * 4)]
+
+
+def access(device: int) -> _Access:
+    """Of the GPU, to memory mapped on it."""
+    return _Access(_DEVICE, device, _READ_WRITE)
+
+
+def shareable(device: int) -> _Properties:
+    """Of memory on the GPU that is shared by a descriptor."""
+    return _Properties(type=_PINNED, handle_types=POSIX_DESCRIPTOR, location_type=_DEVICE, location_id=device)
 
 
 class _Driver:
@@ -252,9 +261,8 @@ class _Driver:
         return base.value, count.value
 
     def granularity(self, device: int) -> int:
-        properties = _Properties(type=_PINNED, handle_types=POSIX_DESCRIPTOR, location_type=_DEVICE, location_id=device)
         size = ctypes.c_size_t()
-        self.call("cuMemGetAllocationGranularity", ctypes.byref(size), ctypes.byref(properties), _RECOMMENDED)
+        self.call("cuMemGetAllocationGranularity", ctypes.byref(size), ctypes.byref(shareable(device)), _RECOMMENDED)
         return size.value
 
 

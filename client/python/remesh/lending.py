@@ -73,7 +73,8 @@ class Allocation:
 class CudaTensorMemory:
     """The GPU allocation that holds an address, such as torch's data_ptr(). The driver shares memory of cudaMalloc (the default of torch and
     JAX) by a legacy IPC handle, and memory that CUDA's virtual memory management made for sharing by a descriptor (torch:
-    PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True). ValueError for any other memory, such as a pool's (cudaMallocAsync), with the reason.
+    PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True). ValueError for any other memory, such as a pool's (cudaMallocAsync) or a worker's
+    buffer, with the reason.
     Offsets count from the begin of the allocation; base_offset is the offset of the address.
 
     Keep a reference to the tensor, in `tensors` or elsewhere, until the worker has given the memory back."""
@@ -237,7 +238,8 @@ def _export(driver, address: int, base: int) -> int:
     try:
         driver.call("cuMemExportToShareableHandle", ctypes.byref(descriptor), handle, device_memory.POSIX_DESCRIPTOR, ctypes.c_ulonglong(0))
     except RuntimeError as error:
-        raise ValueError(f"memory at {address:#x} was not made to be shared by a descriptor, and cannot be lent: {error}") from error
+        raise ValueError(f"memory at {address:#x} was not made to be shared by a descriptor, or another process shares it with this one, "
+                         f"and cannot be lent: {error}") from error
     finally:
         driver.try_call("cuMemRelease", handle)
     return descriptor.value
