@@ -66,7 +66,7 @@ def _moves(options, lines):
                       "of a worker with kernels in flight.")
     moves = re.findall(r"(805 MB, move \d+): ([\d.]+) s, transfer ([\d.]+) s", result.stdout)
     lines += ["Both workers share the GPU, which takes turns between their processes: no figure here says how fast NCCL is.", "",
-              "| rows ↔ columns; pinned host memory and the GPU's own, in the order of the tests | seconds, request to commit | of these transfer |", "|---|---:|---:|",
+              "| rows ↔ columns; first in the GPU's own memory, then in pinned host memory | seconds, request to commit | of these transfer |", "|---|---:|---:|",
               *(f"| {' | '.join(move)} |" for move in moves), ""]
     return passed
 
@@ -79,21 +79,33 @@ def _links(options, lines):
 
 
 def _rates(options, lines):
+    # A single run of the copy came out up to a fifth too slow, which would flatter the shares.
+    copied, copies = _benchmark(options, "PlainCopy", "--benchmark_repetitions=5")
     rows = "|".join(sorted({str(row) for _, row, _ in SHARES}))
-    result = _run([options.benchmark_dir / "device_benchmark", f"--benchmark_filter=^cuda/(PlainCopy|(Pack|Unpack)/({rows}))/",
-                   "--benchmark_min_time=1", "--benchmark_format=json"], 240)
+    result, runs = _benchmark(options, f"(Pack|Unpack)/({rows})")
+    if not copies or not runs:
+        failed = subprocess.CompletedProcess([], 1, stdout=copied.stdout + result.stdout)
+        return _section(lines, "Rates in the GPU's memory", failed, "no figures")
+    copy = max(rate for _, rate in copies)
+    rates = dict(runs)
+    _section(lines, "Rates in the GPU's memory", result, "bytes packed or unpacked a second, with their digests, over a second each; "
+             f"a plain copy in the device's memory, the best of {len(copies)}: {copy / 1e9:.0f} GB/s.")
+    lines += ["| work | bytes of a row | GB/s | share of the plain copy | wanted |", "|---|---:|---:|---:|---:|",
+              *(f"| {work} | {row} | {rates[f'{work}/{row}'] / 1e9:.0f} | {rates[f'{work}/{row}'] / copy:.2f} | {wanted} |"
+                for work, row, wanted in SHARES), ""]
+    return result.returncode == 0
+
+
+def _benchmark(options, names, *flags):
+    """Runs the benchmarks of the GPU with these names. Returns the process and the pairs (name, bytes per second) of the runs."""
+    result = _run([options.benchmark_dir / "device_benchmark", f"--benchmark_filter=^cuda/{names}/", "--benchmark_min_time=1",
+                   "--benchmark_format=json", *flags], 240)
     try:
         runs = json.loads(result.stdout[result.stdout.index("{"):])["benchmarks"]
     except (ValueError, KeyError):
-        return _section(lines, "Rates in the GPU's memory", subprocess.CompletedProcess([], 1, stdout=result.stdout), "no figures")
-    rates = {run["name"].split("/real_time")[0]: run["bytes_per_second"] for run in runs}
-    copy = rates["cuda/PlainCopy"]
-    _section(lines, "Rates in the GPU's memory", result, "bytes packed or unpacked a second, with their digests, over a second each; "
-             f"a plain copy in the device's memory: {copy / 1e9:.0f} GB/s.")
-    lines += ["| work | bytes of a row | GB/s | share of the plain copy | wanted |", "|---|---:|---:|---:|---:|",
-              *(f"| {work} | {row} | {rates[f'cuda/{work}/{row}'] / 1e9:.0f} | {rates[f'cuda/{work}/{row}'] / copy:.2f} | {wanted} |"
-                for work, row, wanted in SHARES), ""]
-    return result.returncode == 0
+        return result, []
+    return result, [(run["name"].split("/real_time")[0].removeprefix("cuda/"), run["bytes_per_second"])
+                    for run in runs if run["run_type"] == "iteration"]
 
 
 if __name__ == "__main__":
