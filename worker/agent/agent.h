@@ -23,6 +23,7 @@
 #include "worker/metrics.h"
 #include "worker/store/buffer_store.h"
 #include "worker/store/files_queue.h"
+#include "worker/store/modify_watch.h"
 
 namespace remesh::worker {
 
@@ -92,6 +93,7 @@ class Agent {
     AttemptDevices devices;
     std::shared_ptr<const MappedShards> source;
     std::shared_ptr<const MappedShards> target;
+    std::shared_ptr<ModifyWatch> modify_watch = std::make_shared<ModifyWatch>();  // of both
     Program program;
     PhaseTimer phase_timer;
     bool rests = false;                          // its connections stay if it ends well
@@ -137,6 +139,7 @@ class Agent {
   void Do(const std::string& key, Entry& entry, const Attempt::DropTarget& action);
   void Do(const std::string& key, Entry& entry, const Attempt::Say& action);
   absl::StatusOr<Generation> BeginReserving(Entry& entry);
+  absl::Status MapSource(Entry& entry, const Generation& source);
   void Reserved(const std::string& key, Generation generation, const absl::Status& filled);
   // The parts from which an attempt is opened. They are made on `files_`, because that reserves
   // memory and binds the program.
@@ -148,6 +151,7 @@ class Agent {
   void Made(const std::string& key, Making& making);
   absl::Status SetTargetPhase(const Entry& entry, v1::ShardPhase phase);
   void Stop(const std::string& key, Entry& entry);
+  void NoteModified(const Entry& entry);
   Mover::Events MakeEvents(const std::string& key, bool encrypted);
   // Runs event(attempt) on the strand, if the attempt is still known then. Thread-safe.
   void PostEvent(const std::string& key, absl::AnyInvocable<Attempt::Actions(Entry&)> event);

@@ -1,11 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
+#include <filesystem>
 #include <string>
 #include <vector>
 
+#include "base/error.h"
+#include "service/error_info.h"
 #include "worker/agent/testing/test_devices_fixture.h"
 
 namespace remesh::worker {
@@ -26,6 +30,25 @@ class AgentSourcesTest : public TestDevicesTest {
     Verify();
     for (size_t h = 0; h < devices_.size(); ++h) more.push_back(devices_[h]->checks - before[h]);
     return more;
+  }
+  // Cuts a host's source and gives it its length again. pages_come_back:
+  // somebody reads it then.
+  void CutAndGrow(int h, bool pages_come_back) {
+    const std::string path = Path(h);
+    const auto bytes = std::filesystem::file_size(path);
+    std::filesystem::resize_file(path, 0);
+    std::filesystem::resize_file(path, bytes);
+    if (!pages_come_back) return;
+    const int fd = Open(h);
+    void* const mapped = mmap(nullptr, bytes, PROT_READ, MAP_SHARED | MAP_POPULATE, fd, 0);
+    close(fd);
+    ASSERT_NE(mapped, MAP_FAILED);
+    munmap(mapped, bytes);
+  }
+  std::string WhyFailed(int h) {
+    const auto failed = hosts_[h]->WaitFor(v1::AttachRequest::kFailed);
+    if (!failed) return "did not fail";
+    return GetErrorInfo(service::StatusFromProto(failed->failed().error())).reason;
   }
   int Open(int h) { return open(Path(h).c_str(), O_RDWR | O_CLOEXEC); }
 };
@@ -57,6 +80,37 @@ TEST_F(AgentSourcesTest, WhatATrainerOpenedMeanwhileIsReadAgain) {
   Transfer();
   close(Open(0));
   EXPECT_GE(ChecksToVerify()[0], 1);
+  Commit();
+}
+
+// Regression: it came as zeros.
+TEST_F(AgentSourcesTest, ASourceThatIsCutAfterItWasLookedAtFailsTheMove) {
+  ReadyToMove();
+  Prepared();
+  CutAndGrow(0, /*pages_come_back=*/false);
+  Grant(0);
+  EXPECT_EQ(WhyFailed(0), "BUFFER_TRUNCATED");
+  Abort();
+}
+
+// Then nothing is missing any more, but the content is gone.
+TEST_F(AgentSourcesTest, AModifiedSourceIsNoSourceUntilItIsWrittenAgain) {
+  ReadyToMove();
+  Prepared();
+  CutAndGrow(0, /*pages_come_back=*/true);
+  Grant(0);
+  EXPECT_EQ(WhyFailed(0), "SOURCE_MODIFIED");
+  Abort();
+  ++attempt_;
+  Prepare();
+  EXPECT_EQ(WhyFailed(0), "SOURCE_MODIFIED");
+  Abort();
+  for (auto& host : hosts_) ASSERT_TRUE(host->Unseal().ok());
+  ReadyToMove();
+  ++attempt_;
+  Prepared();
+  Transfer();
+  Verify();
   Commit();
 }
 

@@ -36,6 +36,17 @@ absl::Status CheckDevices(const LocalDevices& devices) {
   return absl::OkStatus();
 }
 
+// An earlier move found that another process wrote or cut the files. They may
+// look whole again.
+absl::Status SourceWasModified(const Generation& source) {
+  const std::string number = absl::StrCat(source.number());
+  return MakeError(
+      absl::StatusCode::kFailedPrecondition,
+      absl::StrCat("another process wrote or cut sealed files of generation ", number, " of ",
+                   source.state(), " on this host: unseal all of its shards, write and seal them"),
+      {"SOURCE_MODIFIED", {{"state", source.state()}, {"generation", number}}});
+}
+
 }  // namespace
 
 void Agent::PostEvent(const std::string& key, absl::AnyInvocable<Attempt::Actions(Entry&)> event) {
@@ -61,6 +72,15 @@ void Agent::Run(const std::string& key, Attempt::Actions actions) {
   PrepareWaiting();
 }
 
+// Maps the source. Its files are watched from before they are looked at, so
+// what another process does to them later does not go unseen.
+absl::Status Agent::MapSource(Entry& entry, const Generation& source) {
+  ASSIGN_OR_RETURN(entry.source, store_->Map(source.state(), source.number()));
+  entry.modify_watch->Add(*entry.source, ModifyWatch::Side::kSource);
+  RETURN_IF_ERROR(entry.source->CheckWhole());
+  return source.modified ? SourceWasModified(source) : absl::OkStatus();
+}
+
 // Checks all that can be refused at once, and begins the target generation.
 absl::StatusOr<Generation> Agent::BeginReserving(Entry& entry) {
   const v1::Prepare& prepare = entry.attempt.prepare();
@@ -75,9 +95,7 @@ absl::StatusOr<Generation> Agent::BeginReserving(Entry& entry) {
         absl::StrCat("generation ", number, " of ", state, " is not sealed on this host"),
         {"SOURCE_NOT_READY", {{"state", state}, {"generation", number}}});
   }
-  if (source != nullptr) {
-    ASSIGN_OR_RETURN(entry.source, store_->Map(state, prepare.source_generation()));
-  }
+  if (source != nullptr) RETURN_IF_ERROR(MapSource(entry, *source));
   for (const Generation* held : store_->ListOf(state)) {
     if (held->state_uid() != prepare.target().state_uid())
       return StaleShards(options_.identity.host(), state, held->state_uid());
@@ -117,7 +135,10 @@ void Agent::Reserved(const std::string& key, Generation generation, const absl::
   if (status.ok()) {
     auto target = store_->Map(state, number);
     status = target.status();
-    if (target.ok()) entry.target = *std::move(target);
+    if (target.ok()) {
+      entry.target = *std::move(target);
+      entry.modify_watch->Add(*entry.target, ModifyWatch::Side::kTarget);
+    }
   }
   Run(key, entry.attempt.Reserved(status));
 }
@@ -240,6 +261,7 @@ void Agent::Do(const std::string& key, Entry& entry, const Attempt::Open&) {
                                                             .lasting = std::move(lasting),
                                                             .options = options_.mover,
                                                             .events = MakeEvents(key, encrypted)}});
+  making->opening.options.modify_watch = entry.modify_watch;
   for (const v1::PeerEntry& peer : prepare.peers())
     making->opening.peer_names.push_back(peer.host());
   entry.reserving = files_.Post(
@@ -328,7 +350,22 @@ void Agent::Stop(const std::string& key, Entry& entry) {
   const v1::Communicators& communicators = entry.attempt.prepare().communicators();
   if (!well && communicators.reuse()) data_->DropLasting(communicators.name());
   data_->Stop(
-      key, [this, key] { PostEvent(key, [](Entry& e) { return e.attempt.Stopped(); }); }, well);
+      key,
+      [this, key] {
+        PostEvent(key, [this](Entry& e) {
+          NoteModified(e);
+          return e.attempt.Stopped();
+        });
+      },
+      well);
+}
+
+// Nothing reads the source any more, so nothing makes its pages again from now
+// on.
+void Agent::NoteModified(const Entry& entry) {
+  const v1::Prepare& prepare = entry.attempt.prepare();
+  if (entry.modify_watch->source_modified())
+    store_->NoteModified(prepare.target().state(), prepare.source_generation());
 }
 
 void Agent::Do(const std::string&, Entry& entry, const Attempt::DropTarget& action) {

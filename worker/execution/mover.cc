@@ -24,6 +24,12 @@ std::vector<int64_t> WorkOf(const MoveList& list) {
   return work;
 }
 
+std::vector<std::vector<const MappedFile*>> FilesOf(
+    const std::shared_ptr<const MappedShards>& source) {
+  if (source == nullptr) return {};
+  return FilesByDevice(*source);
+}
+
 }  // namespace
 
 MoverBytes MoverBytes::Since(const MoverBytes& before) const {
@@ -46,7 +52,8 @@ Mover::Mover(MoveList list, std::vector<std::string> peer_names, const Options& 
       slices_(messages_.slices().size()),
       started_at_(list_.program.windows()),
       schedule_(WorkOf(list_)),
-      places_(&list_, options.limits, transport->gathers()) {
+      places_(&list_, options.limits, transport->gathers()),
+      source_files_(FilesOf(list_.source)) {
   REMESH_CHECK(options.limits.slices_in_flight > 0);
 }
 
@@ -91,7 +98,27 @@ absl::Status Mover::CheckMemory() const {
   for (const auto& shards : {list_.source, list_.target}) {
     if (shards != nullptr) RETURN_IF_ERROR(shards->CheckWhole());
   }
-  return absl::OkStatus();
+  return CheckModified();
+}
+
+// A page that another process cut off comes back, of zeros, when it is read. So
+// the files must have all of their pages right before a slice of them is read.
+absl::Status Mover::CheckBeforeReading(int index) const {
+  const Slice& slice = messages_.slices()[index];
+  const Message& message = messages_.MessageOf(slice);
+  const auto from_source = [this](const SlicePiece& piece) {
+    return list_.moves[piece.move].from_origin;
+  };
+  if (std::ranges::none_of(messages_.PiecesOf(slice), from_source)) return absl::OkStatus();
+  const int local = list_.local_device[message.from];
+  if (local >= std::ssize(source_files_)) return absl::OkStatus();  // memory of devices
+  for (const MappedFile* file : source_files_[local]) RETURN_IF_ERROR(file->CheckWhole());
+  return CheckModified();
+}
+
+absl::Status Mover::CheckModified() const {
+  if (options_.modify_watch == nullptr) return absl::OkStatus();
+  return options_.modify_watch->Check();
 }
 
 bool Mover::MemoryHolds() {
@@ -106,7 +133,7 @@ void Mover::Advance() {
   while (const auto window = schedule_.TakeStartable()) StartWindow(*window);
   AdmitStreams();
   AdmitLocal();
-  while (const auto window = schedule_.TakeFinished())
+  while (const auto window = halted() ? std::nullopt : schedule_.TakeFinished())
     events_.window_done({*window, bytes_, options_.clock->Now() - started_at_[*window]});
 }
 
@@ -182,6 +209,8 @@ void Mover::AdmitLocal() {
 }
 
 void Mover::Begin(int slice) {
+  if (halted()) return;
+  if (const absl::Status status = CheckBeforeReading(slice); !status.ok()) return Fail(status);
   const Message& message = messages_.MessageOf(messages_.slices()[slice]);
   if (message.peer < 0) {
     BeginLocal(slice);

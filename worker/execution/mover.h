@@ -18,6 +18,7 @@
 #include "worker/execution/moves.h"
 #include "worker/execution/slice_places.h"
 #include "worker/execution/window_schedule.h"
+#include "worker/store/modify_watch.h"
 #include "worker/store/write_watch.h"
 #include "worker/transport/transport.h"
 
@@ -73,6 +74,9 @@ class Mover {
     bool rechecks_always = false;  // whether Verify() hashes sources again in any case
     std::atomic<uint64_t>* slices_done = nullptr;  // counts them; null: nobody wants to know
     const Clock* clock = &SteadyClock();
+    // Of the files of source and target, since before they were looked at; null:
+    // nothing watches them.
+    std::shared_ptr<ModifyWatch> modify_watch = nullptr;
   };
   struct Events {
     absl::AnyInvocable<void(const WindowReport&)> window_done;  // in order
@@ -137,7 +141,10 @@ class Mover {
   // Returns false and fails the mover if a buffer was truncated, or its lender has gone, under the
   // work that has just ended. Nothing more is read then.
   bool MemoryHolds();
+  // BUFFER_TRUNCATED, SOURCE_LOST, or as ModifyWatch::Check().
   absl::Status CheckMemory() const;
+  absl::Status CheckBeforeReading(int slice) const;
+  absl::Status CheckModified() const;
   void Advance();
   void StartWindow(int32_t window);
   void AdmitStreams();
@@ -190,7 +197,9 @@ class Mover {
   int streams_in_flight_ = 0;
   std::deque<int> local_ready_;
   int local_in_flight_ = 0;
-  int jobs_ = 0;                      // given to the device, not drained
+  int jobs_ = 0;  // given to the device, not drained
+  // By local device: the files of the source.
+  const std::vector<std::vector<const MappedFile*>> source_files_;
   std::optional<WriteWatch> writes_;  // into the source, since Open()
   std::vector<int> checked_;          // moves whose sources Verify() hashes again
   size_t next_check_ = 0;

@@ -297,8 +297,8 @@ void Mover::LookAgain(const ChunkName& chunk, absl::AnyInvocable<void(absl::Stat
     }
   };
   auto looking = std::make_shared<Looking>(Looking{.looked = std::move(looked)});
-  const bool lost = list_.source != nullptr && list_.source->spoiled();
-  for (const int i : lost ? std::vector<int>() : ReadFromSource(chunk)) {
+  looking->status = CheckMemory();
+  for (const int i : looking->status.ok() ? ReadFromSource(chunk) : std::vector<int>()) {
     const BoundMove& move = list_.moves[i];
     const int64_t k = (chunk.position - move.lo) / kChunkBits, lo = move.lo + k * kChunkBits;
     const int64_t hi = std::min(lo + kChunkBits, move.hi);

@@ -351,12 +351,67 @@ TEST_P(MoverTest, ATruncatedBufferFailsTheAttemptAndNotTheProcess) {
       const absl::Status& status = done < 3 ? *cut.failure : *cut.verified;
       EXPECT_EQ(GetErrorInfo(status).reason, "BUFFER_TRUNCATED") << status;
       EXPECT_EQ(GetErrorInfo(status).metadata["path"], cut.PathOf(side, 0));
-      for (auto& host : hosts_) host->mover().Stop();
-      ASSERT_TRUE(Until([&] { return All([](TestHost& h) { return h.mover().stopped(); }); }));
-      hosts_.clear();
-      fabric_ = MemoryFabric();  // the next attempt has the tokens of this one
+      StopAll();
     }
   }
+}
+
+// Cut and grown back. Regression: what was read then came as zeros, and made
+// the pages again, so that nothing was missing afterwards.
+TEST_P(MoverTest, ABufferThatWasCutAndGrownBackFailsTheAttempt) {
+  if (OnGpus()) GTEST_SKIP() << "files are the host's";
+  for (const std::string side : {"source", "target"}) {
+    for (const int done : {0, 1, 3}) {
+      for (const bool pages_come_back : {false, true}) {
+        SCOPED_TRACE(absl::StrCat(side, " cut after ", done, " windows", pages_come_back));
+        Start(RowsToColumns(2, 3));
+        for (auto& host : hosts_) host->mover().Grant(done);
+        ASSERT_TRUE(
+            Until([&] { return All([&](TestHost& h) { return h.done_windows == done; }); }));
+        CutAndGrow(*hosts_[1], side, pages_come_back);
+        if (done < 3) {
+          GrantAll();
+        } else {
+          for (auto& host : hosts_) host->mover().Verify();
+        }
+        const TestHost& cut = *hosts_[1];
+        ASSERT_TRUE(Until([&] { return cut.failure || cut.verified; }));
+        const absl::Status& status = cut.failure ? *cut.failure : *cut.verified;
+        const std::string modified = side == "source" ? "SOURCE_MODIFIED" : "TARGET_MODIFIED";
+        EXPECT_EQ(GetErrorInfo(status).reason, pages_come_back ? modified : "BUFFER_TRUNCATED")
+            << status;
+        StopAll();
+      }
+    }
+  }
+}
+
+// As where the kernel has no more watches to give.
+TEST_P(MoverTest, AHoleIsFoundRightBeforeTheFirstReadingAndIsNotFilled) {
+  if (OnGpus()) GTEST_SKIP() << "files are the host's";
+  TestCase c = RowsToColumns(2, 3);
+  c.watched = false;
+  Start(c);
+  TestHost& cut = *hosts_[1];
+  CutAndGrow(cut, "source", false);
+  GrantAll();
+  ASSERT_TRUE(Until([&] { return cut.failure.has_value(); }));
+  EXPECT_EQ(GetErrorInfo(*cut.failure).reason, "BUFFER_TRUNCATED") << *cut.failure;
+  for (size_t i = 0; i < cut.source().files.size(); ++i)
+    EXPECT_FALSE(cut.source().files[i].CheckWhole().ok()) << cut.PathOf("source", i);
+}
+
+TEST_P(MoverTest, WhoOpensASourceDoesNotFailTheAttempt) {
+  if (OnGpus()) GTEST_SKIP() << "files are the host's";
+  Start(RowsToColumns(2, 3));
+  TestHost& host = *hosts_[1];
+  for (int until = 1; until <= 3; ++until) {
+    for (size_t i = 0; i < host.source().files.size(); ++i)
+      EXPECT_TRUE(MappedFile::Open(host.PathOf("source", i), 1).ok());
+    for (auto& each : hosts_) each->mover().Grant(until);
+    ASSERT_TRUE(Until([&] { return All([&](TestHost& h) { return h.done_windows == until; }); }));
+  }
+  ExpectVerified();
 }
 
 // A lender that goes away at any time: his host fails and reads nothing more of it.
@@ -383,10 +438,7 @@ TEST_P(MoverTest, ALenderThatIsGoneFailsTheAttempt) {
     const absl::Status& status = done < 3 ? *lent.failure : *lent.verified;
     EXPECT_EQ(GetErrorInfo(status).reason, "SOURCE_LOST") << status;
     EXPECT_EQ(lent.done_windows, done);
-    for (auto& host : hosts_) host->mover().Stop();
-    ASSERT_TRUE(Until([&] { return All([](TestHost& h) { return h.mover().stopped(); }); }));
-    hosts_.clear();
-    fabric_ = MemoryFabric();  // the next attempt has the tokens of this one
+    StopAll();
   }
 }
 

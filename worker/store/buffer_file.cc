@@ -58,10 +58,10 @@ int Reserve(int fd, int64_t bytes, const std::atomic<bool>* cancelled) {
 // Whether a reserved file is that long and has every page: pages that were cut off and grown back
 // do not exist until they are accessed again. Looks at pages only on a tmpfs, as other file systems
 // may pack their content. st_blocks counts units of 512 bytes, pages in swap space included.
-bool HasBytes(int fd, int64_t bytes) {
+bool HasBytes(int fd, int64_t bytes, bool on_tmpfs) {
   struct stat info;
   if (fstat(fd, &info) != 0 || info.st_size < bytes) return false;
-  return !OnTmpfs(fd) || info.st_blocks * 512 >= bytes;
+  return !on_tmpfs || info.st_blocks * 512 >= bytes;
 }
 
 absl::Status Truncated(const std::string& path, int64_t bytes) {
@@ -117,7 +117,8 @@ absl::StatusOr<MappedFile> MappedFile::Open(const std::string& path, int64_t byt
   MappedFile file;
   file.path_ = path;
   file.fd_ = fd;
-  if (!HasBytes(fd, bytes)) return Truncated(path, bytes);
+  file.on_tmpfs_ = OnTmpfs(fd);
+  if (!HasBytes(fd, bytes, file.on_tmpfs_)) return Truncated(path, bytes);
   ASSIGN_OR_RETURN(file.bytes_, Map(fd, bytes, path));
   file.guard_ = std::make_unique<TruncationGuard>(file.bytes_);
   return file;
@@ -148,7 +149,7 @@ absl::StatusOr<MappedFile> MappedFile::OfMemory(int fd, int64_t bytes) {
 
 absl::Status MappedFile::CheckWhole() const {
   const auto bytes = static_cast<int64_t>(bytes_.size());
-  const bool whole = !truncated() && (fd_ < 0 || HasBytes(fd_, bytes));
+  const bool whole = !truncated() && (fd_ < 0 || HasBytes(fd_, bytes, on_tmpfs_));
   return whole ? absl::OkStatus() : Truncated(path_, bytes);
 }
 
@@ -156,8 +157,8 @@ absl::StatusOr<bool> MappedFile::HeldByNobodyElse() const {
   // If somebody opens the file in this moment, the kernel sends a signal. SIGURG does nothing
   // unless the process asks for it.
   fcntl(fd_, F_SETSIG, SIGURG);
-  const int taken = OnTmpfs(fd_) ? fcntl(fd_, F_SETLEASE, F_WRLCK) : -1;
-  const int error = OnTmpfs(fd_) ? errno : EOPNOTSUPP;
+  const int taken = on_tmpfs_ ? fcntl(fd_, F_SETLEASE, F_WRLCK) : -1;
+  const int error = on_tmpfs_ ? errno : EOPNOTSUPP;
   if (taken == 0) fcntl(fd_, F_SETLEASE, F_UNLCK);
   if (taken == 0 || error == EAGAIN) return taken == 0;
   return MakeError(absl::StatusCode::kUnimplemented,
@@ -191,10 +192,12 @@ absl::StatusOr<std::shared_ptr<std::byte>> MappedFile::ReachedBy(Device& device)
   return address;
 }
 
-bool MappedFile::TellOfWriters(int watch) const {
+std::optional<int> MappedFile::Report(int inotify, uint32_t events) const {
+  if (fd_ < 0) return std::nullopt;
   // By the descriptor: the path may name another file by now.
   const std::string path = absl::StrCat("/proc/self/fd/", fd_);
-  return fd_ >= 0 && inotify_add_watch(watch, path.c_str(), IN_OPEN | IN_MODIFY) >= 0;
+  const int watch = inotify_add_watch(inotify, path.c_str(), events);
+  return watch < 0 ? std::nullopt : std::optional(watch);
 }
 
 bool MappedFile::IsAt(const std::string& path) const {
@@ -248,6 +251,7 @@ MappedFile& MappedFile::operator=(MappedFile&& other) noexcept {
   std::swap(bytes_, other.bytes_);
   std::swap(path_, other.path_);
   std::swap(fd_, other.fd_);
+  std::swap(on_tmpfs_, other.on_tmpfs_);
   std::swap(is_scratch_, other.is_scratch_);
   std::swap(guard_, other.guard_);
   std::swap(access_, other.access_);

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 
@@ -49,6 +50,8 @@ class MappedFile {
   ~MappedFile();
 
   std::span<std::byte> bytes() const { return bytes_; }
+  // Where Open() found the file, or Move() put it; empty for others.
+  const std::string& path() const { return path_; }
 
   // Whether an access by a thread of this process has met a truncated file. Since then the bytes
   // are not the file's any more, and no other access fails.
@@ -65,9 +68,10 @@ class MappedFile {
   // UNIMPLEMENTED (NO_LEASE) if the kernel cannot tell. Only a tmpfs is reliable: on an overlay the
   // lease does not see mappings. REQUIRES: Open() made this object.
   absl::StatusOr<bool> HeldByNobodyElse() const;
-  // Lets the inotify instance `watch` report from now on who opens the file, by whatever name, or
-  // cuts it. False if it cannot. REQUIRES: as HeldByNobodyElse().
-  bool TellOfWriters(int watch) const;
+  // Lets the inotify instance report `events` of the file from now on, by
+  // whatever name it is reached. Returns the watch's number in the instance;
+  // nullopt if the kernel gives none. REQUIRES: as HeldByNobodyElse().
+  std::optional<int> Report(int inotify, uint32_t events) const;
   // The address by which `device` reaches the bytes. The file is registered with each device once,
   // and again only if it may have other pages than before: a trainer that rewrites a file may give
   // it new ones, which an older registration would not see. If nothing can tell, it is registered
@@ -90,6 +94,7 @@ class MappedFile {
   // Only for an opened file, which others may truncate.
   std::string path_;
   int fd_ = -1;
+  bool on_tmpfs_ = false;
   bool is_scratch_ = false;  // no other process has it
   std::unique_ptr<TruncationGuard> guard_;
   mutable std::unique_ptr<DeviceAccess> access_;  // see ReachedBy()

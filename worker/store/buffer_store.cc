@@ -364,9 +364,15 @@ absl::Status BufferStore::SetSealed(const std::string& state, int64_t generation
   for (const int shard : shards) next.manifest.set_sealed(shard, sealed);
   next.manifest.set_phase(AllSealed(next.manifest) ? v1::SHARD_PHASE_READY
                                                    : v1::SHARD_PHASE_BUILDING);
+  next.modified = next.modified && next.sealed_shards() > 0;
   RETURN_IF_ERROR(Write(next));
   it->second = std::move(next);
   return absl::OkStatus();
+}
+
+void BufferStore::NoteModified(const std::string& state, int64_t generation) {
+  const auto it = generations_.find({state, generation});
+  if (it != generations_.end()) it->second.modified = true;
 }
 
 absl::Status BufferStore::Write(const Generation& generation) const {

@@ -95,6 +95,9 @@ class BufferStore {
   absl::Status SetSealed(const std::string& state, int64_t generation, absl::Span<const int> shards,
                          bool sealed);
 
+  // Sets Generation::modified, if the generation is here.
+  void NoteModified(const std::string& state, int64_t generation);
+
   // Removes a generation, if it is here.
   void Drop(const std::string& state, int64_t generation);
   // Like Drop(), but what was mapped of the generation may serve the state's next one (BufferPool).

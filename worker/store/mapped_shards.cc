@@ -34,6 +34,20 @@ absl::Status MappedShards::CheckWhole() const {
   return absl::OkStatus();
 }
 
+std::vector<std::vector<const MappedFile*>> FilesByDevice(const MappedShards& shards) {
+  if (shards.mapped != nullptr) return FilesByDevice(*shards.mapped);
+  std::vector<std::vector<const MappedFile*>> files;
+  if (shards.files.empty()) return files;
+  for (size_t i = 0; i < shards.file_of.size(); ++i) {
+    const int local = shards.assignment.shards(static_cast<int>(i)).local_device();
+    if (std::ssize(files) <= local) files.resize(local + 1);
+    const MappedFile* const file = &shards.files[shards.file_of[i]];
+    if (file->path().empty()) continue;
+    if (std::ranges::find(files[local], file) == files[local].end()) files[local].push_back(file);
+  }
+  return files;
+}
+
 bool EndSome(MappedShards& mapped) {
   for (int i = 0; i < kMemoriesAtATime && !mapped.files.empty(); ++i) mapped.files.pop_back();
   for (int i = 0; i < kMemoriesAtATime && !mapped.on_device.empty(); ++i)

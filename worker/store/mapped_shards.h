@@ -48,6 +48,10 @@ struct MappedShards {
   absl::Status CheckWhole() const;
 };
 
+// The files of each local device's shards: few for a device. Memory of devices,
+// or of a trainer, is in none.
+std::vector<std::vector<const MappedFile*>> FilesByDevice(const MappedShards& shards);
+
 // Unmaps or closes at most kMemoriesAtATime of the memories, the last first. Returns true when none
 // is left.
 inline constexpr int kMemoriesAtATime = 64;

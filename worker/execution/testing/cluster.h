@@ -49,6 +49,7 @@ struct TestCase {
   int windows = 1;
   // By host, with fingerprint "print"; empty: they are made of `operations`.
   std::vector<v1::HostProgram> programs = {};
+  bool watched = true;  // whether the kernel reports who modifies the hosts' files
 
   int host_of(int device) const { return device / devices_per_host; }
 };
@@ -161,7 +162,9 @@ class TestHost {
     };
     events.failed = [this](absl::Status status) { failure = status; };
     events.verified = [this](absl::Status status) { verified = status; };
-    mover_ = std::make_unique<Mover>(*std::move(list), names, options_, transport_.get(), Devices(),
+    Mover::Options options = options_;
+    if (c.watched) options.modify_watch = WatchModified();
+    mover_ = std::make_unique<Mover>(*std::move(list), names, options, transport_.get(), Devices(),
                                      std::move(events));
     return mover_->Open(index_, std::move(peers));
   }
@@ -250,6 +253,13 @@ class TestHost {
     while (!done) Turn();
   }
 
+  std::shared_ptr<ModifyWatch> WatchModified() const {
+    auto watch = std::make_shared<ModifyWatch>();
+    REMESH_CHECK(watch->Add(*source_, ModifyWatch::Side::kSource));
+    REMESH_CHECK(watch->Add(*target_, ModifyWatch::Side::kTarget));
+    return watch;
+  }
+
   // Makes shards, each in a file of its own or in the memory of its device.
   std::shared_ptr<MappedShards> MakeShards(const TestCase& c, const std::vector<TestShard>& all,
                                            const std::string& side) {
@@ -279,6 +289,7 @@ class TestHost {
       auto file = MappedFile::Open(path, bytes);
       REMESH_CHECK(file.ok());
       shards->shards.push_back({file->bytes().data(), shard.box, bits});
+      shards->file_of.push_back(static_cast<int>(shards->files.size()));
       shards->files.push_back(*std::move(file));
     }
     return shards;

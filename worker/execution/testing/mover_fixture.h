@@ -125,6 +125,24 @@ class MoverTest : public ::testing::TestWithParam<std::string> {
     ExpectVerified();
   }
 
+  // Cuts the files of a side, as another process does, and gives them their
+  // length again. pages_come_back: somebody reads them then.
+  void CutAndGrow(TestHost& host, const std::string& side, bool pages_come_back) {
+    const MappedShards& shards = side == "source" ? host.source() : host.target();
+    for (size_t i = 0; i < shards.files.size(); ++i) {
+      std::filesystem::resize_file(host.PathOf(side, i), 0);
+      std::filesystem::resize_file(host.PathOf(side, i), shards.files[i].bytes().size());
+      if (pages_come_back) host.Read(shards, i);
+    }
+  }
+  // Ends an attempt, so that another may begin.
+  void StopAll() {
+    for (auto& host : hosts_) host->mover().Stop();
+    ASSERT_TRUE(Until([&] { return All([](TestHost& h) { return h.mover().stopped(); }); }));
+    hosts_.clear();
+    fabric_ = MemoryFabric();  // the next attempt has the tokens of this one
+  }
+
   TestCase case_;
   std::chrono::milliseconds window_timeout_{20000};  // of the link between GPUs
   MemoryFabric fabric_;
