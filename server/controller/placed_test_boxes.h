@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <algorithm>
 #include <map>
 #include <memory>
 #include <string>
@@ -34,7 +35,9 @@ inline std::shared_ptr<const PlacedState> PlaceBoxes(int64_t extent,
       part.devices = {.device_ids = {box.device}, .local_devices = {0}};
     }
     of_positions[position->second].push_back({.dims = {{.lo = box.lo, .hi = box.hi}}});
-    part.assignment.add_shards();
+    v1::Box& of_shard = *part.assignment.add_shards()->mutable_box();
+    of_shard.add_lo(box.lo);
+    of_shard.add_hi(box.hi);
     ++placed->total_shards;
   }
   auto layout = std::make_shared<proto::StateLayout>();
@@ -46,6 +49,13 @@ inline std::shared_ptr<const PlacedState> PlaceBoxes(int64_t extent,
   array.placement.devices = devices;
   placed->layout = layout;
   return placed;
+}
+
+// As above; the array ends where the last box ends.
+inline std::shared_ptr<const PlacedState> PlaceBoxes(const std::vector<TestBox>& boxes) {
+  int64_t extent = 0;
+  for (const TestBox& box : boxes) extent = std::max(extent, box.hi);
+  return PlaceBoxes(extent, boxes);
 }
 
 }  // namespace remesh::server

@@ -13,6 +13,21 @@ std::string Bytes(const std::string& host, uint64_t number, size_t size) {
   return bytes;
 }
 
+// As trainers or executions fill them first.
+std::vector<ModelWorker::Shard> ShardsOf(const v1::Assignment& assignment) {
+  std::vector<ModelWorker::Shard> shards;
+  for (const v1::ShardSpec& shard : assignment.shards()) {
+    shards.push_back({.lo = shard.box().lo(0), .hi = shard.box().hi(0), .content = ""});
+  }
+  return shards;
+}
+
+std::set<std::string> ContentsOf(const ModelWorker::Held& held) {
+  std::set<std::string> contents;
+  for (const ModelWorker::Shard& shard : held.shards) contents.insert(shard.content);
+  return contents;
+}
+
 }  // namespace
 
 v1::StateManifest ModelWorker::Manifest(const Key& key) const {
@@ -23,8 +38,10 @@ v1::StateManifest ModelWorker::Manifest(const Key& key) const {
   manifest.set_generation(key.second);
   manifest.set_phase(held.phase);
   manifest.set_execution(held.execution);
-  manifest.set_total_shards(held.shards);
-  manifest.set_sealed_shards(held.phase == v1::SHARD_PHASE_BUILDING ? 0 : held.shards);
+  const auto shards = static_cast<int64_t>(held.shards.size());
+  manifest.set_total_shards(shards);
+  manifest.set_sealed_shards(held.phase == v1::SHARD_PHASE_BUILDING ? 0 : shards);
+  manifest.set_write(held.write);
   return manifest;
 }
 
@@ -68,23 +85,56 @@ std::set<std::string> ModelWorker::attempts() const {
   return executions;
 }
 
-void ModelWorker::Unseal(uint64_t choice) {
-  if (held_.empty()) return;
-  const auto chosen = std::next(held_.begin(), static_cast<int64_t>(choice % held_.size()));
-  if (chosen->second.pending()) return;
-  SetSealed(chosen->first, chosen->second.phase == v1::SHARD_PHASE_BUILDING);
+std::set<std::string> ModelWorker::SourceOf(const std::string& execution) const {
+  const auto attempt = attempts_.find(execution);
+  return attempt == attempts_.end() ? std::set<std::string>() : attempt->second.source;
 }
 
-void ModelWorker::SealAll() {
-  for (const auto& [key, held] : held_) {
-    if (held.phase == v1::SHARD_PHASE_BUILDING) SetSealed(key, true);
+const std::pair<const ModelWorker::Key, ModelWorker::Held>* ModelWorker::Newest(
+    const std::string& state) const {
+  const std::pair<const Key, Held>* newest = nullptr;
+  for (const auto& one : held_) {
+    if (one.first.first == state && !one.second.pending()) newest = &one;
   }
+  return newest;
 }
 
-void ModelWorker::SetSealed(const Key& key, bool sealed) {
-  held_.at(key).phase = sealed ? v1::SHARD_PHASE_READY : v1::SHARD_PHASE_BUILDING;
+// Null while the state moves here.
+ModelWorker::Held* ModelWorker::Writable(const std::string& state) {
+  const auto* newest = Newest(state);
+  if (newest == nullptr) return nullptr;
+  for (const auto& [execution, attempt] : attempts_) {
+    if (attempt.state_uid == newest->second.state_uid) return nullptr;
+  }
+  return &held_.at(newest->first);
+}
+
+void ModelWorker::Fill(Held& held, const std::string& write) const {
+  for (Shard& shard : held.shards) shard.content = write;
+  if (!ignores_writes_) held.write = write;
+}
+
+void ModelWorker::Unseal(const std::string& state, const std::string& write) {
+  Held* held = Writable(state);
+  if (held == nullptr) return;
+  held->phase = v1::SHARD_PHASE_BUILDING;
+  Fill(*held, write);
+  SayChanged(state);
+}
+
+void ModelWorker::Seal(const std::string& state, const std::string& write) {
+  Held* held = Writable(state);
+  if (held == nullptr) return;
+  const bool joins = held->phase == v1::SHARD_PHASE_READY;
+  if (!joins && !ignores_writes_ && held->write != write) return;
+  held->phase = v1::SHARD_PHASE_READY;
+  if (joins) Fill(*held, write);
+  SayChanged(state);
+}
+
+void ModelWorker::SayChanged(const std::string& state) {
   v1::AttachRequest changed;
-  *changed.mutable_manifest_changed()->mutable_manifest() = Manifest(key);
+  *changed.mutable_manifest_changed()->mutable_manifest() = Manifest(Newest(state)->first);
   callbacks_.say(changed);
 }
 
@@ -176,7 +226,7 @@ void ModelWorker::Take(const std::string& state) {
   if (taken) return;
   held_[key] = {.phase = v1::SHARD_PHASE_READY,
                 .execution = "",
-                .shards = assignment.shards_size(),
+                .shards = ShardsOf(assignment),
                 .state_uid = assignment.state_uid()};
   v1::AttachRequest answer;
   *answer.mutable_manifest_changed()->mutable_manifest() = Manifest(key);
@@ -209,10 +259,11 @@ void ModelWorker::Prepare(const v1::Prepare& prepare) {
   if (callbacks_.fails()) return Fail(prepare.attempt(), "no memory");
   attempts_[execution] = {.state_uid = target.state_uid(),
                           .communicators = has_nccl_ ? prepare.communicators().name() : ""};
+  if (source != held_.end()) attempts_[execution].source = ContentsOf(source->second);
   TakeCommunicators(prepare);
   if (!target.shards().empty()) {
     held_[{target.state(), target.generation()}] = {v1::SHARD_PHASE_PREPARED, execution,
-                                                    target.shards_size(), target.state_uid()};
+                                                    ShardsOf(target), target.state_uid()};
   }
   v1::AttachRequest answer;
   *answer.mutable_prepared()->mutable_attempt() = prepare.attempt();

@@ -8,6 +8,7 @@
 #include <set>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "remesh/v1/state.pb.h"
 #include "remesh/v1/worker.pb.h"
@@ -29,11 +30,16 @@ struct Part {
 class ModelWorker {
  public:
   using Key = std::pair<std::string, int64_t>;  // state, generation
+  struct Shard {
+    int64_t lo = 0, hi = 0;  // its box, of one dimension
+    std::string content;     // the write that filled it, whatever the worker says
+  };
   struct Held {
     v1::ShardPhase phase = v1::SHARD_PHASE_BUILDING;
     std::string execution;  // that writes or wrote it
-    int64_t shards = 0;
-    std::string state_uid;  // as assigned
+    std::vector<Shard> shards;
+    std::string state_uid;   // as assigned
+    std::string write = "";  // as the worker says
 
     bool pending() const {
       return phase == v1::SHARD_PHASE_PREPARED || phase == v1::SHARD_PHASE_VERIFIED;
@@ -68,10 +74,12 @@ class ModelWorker {
     assigned_.clear();
     communicators_.clear();
   }
-  // A trainer writes a readable generation again, or is done with that.
-  void Unseal(uint64_t choice);
-  // All of them are done.
-  void SealAll();
+  // A trainer begins to write the newest readable generation of the state again, by this name.
+  void Unseal(const std::string& state, const std::string& write);
+  // It is done with that; or, with nothing unsealed, says that what is there is of this write.
+  void Seal(const std::string& state, const std::string& write);
+  // A planted fault: writes have no names here.
+  void IgnoreWrites() { ignores_writes_ = true; }
   v1::Register Registration() const;
   void OnCommand(const v1::AttachResponse& command);
 
@@ -80,6 +88,10 @@ class ModelWorker {
   // Its parts that are readable, or unsealed; `with_pending`: and those on their way to that.
   std::set<Part> parts(bool with_pending) const;
   bool holds(const Part& part) const { return parts(false).contains(part); }
+  // The newest readable, or unsealed, generation of the state; null: none.
+  const std::pair<const Key, Held>* Newest(const std::string& state) const;
+  // What the execution's attempt here reads; empty: it reads nothing here.
+  std::set<std::string> SourceOf(const std::string& execution) const;
   // Executions of which it runs an attempt.
   std::set<std::string> attempts() const;
   // Attempts that were to use communicators of an earlier one.
@@ -89,10 +101,13 @@ class ModelWorker {
   struct Attempt {
     std::string state_uid;
     int32_t windows_done = 0;
-    std::string communicators = "";  // that it exchanges by
+    std::string communicators = "";     // that it exchanges by
+    std::set<std::string> source = {};  // contents of the shards that it reads
   };
   v1::StateManifest Manifest(const Key& key) const;
-  void SetSealed(const Key& key, bool sealed);
+  Held* Writable(const std::string& state);
+  void Fill(Held& held, const std::string& write) const;
+  void SayChanged(const std::string& state);
 
   void Assign(const v1::Assignment& assignment);
   void Take(const std::string& state);
@@ -124,6 +139,7 @@ class ModelWorker {
   std::map<std::string, v1::Assignment> assigned_;  // by state, the last one
   std::string communicators_;                       // that it keeps; empty: none
   int reused_ = 0;
+  bool ignores_writes_ = false;
 };
 
 }  // namespace remesh::server

@@ -26,6 +26,7 @@ Simulation::Simulation(Options options) : options_(options), random_(options.see
                                                                i % 3 != 1, std::move(callbacks))});
     device_ids_.push_back(-1);
   }
+  if (options_.planted == Planted::kWritesIgnored) workers_[1].model->IgnoreWrites();
   StartServer();
   for (int i = 0; i < options_.workers; ++i) Attach(i);
 }
@@ -52,9 +53,7 @@ void Simulation::Run(double seconds) {
     At(t + 1, [this] { Heartbeat(); });
     At(t + 2, [this] { RestartIfBehind(); });
     if (settling_) {
-      At(t + 3, [this] {
-        for (const Worker& worker : workers_) worker.model->SealAll();
-      });
+      At(t + 3, [this] { FinishWrites(); });
       continue;
     }
     At(Soon(end - now_), [this] { Ask(); });
@@ -77,6 +76,7 @@ void Simulation::Run(double seconds) {
 
 void Simulation::StartServer(bool accepts_older) {
   ++life_;
+  heard_.clear();
   FlipABit();
   auto restored =
       ReadRecords(disk_.records, [this](const v1::StateSpec& spec) { return Place(spec); });
@@ -204,8 +204,11 @@ void Simulation::Do(SendToWorker& action) {
   if (!stream.open) return Violate("sent to a closed stream");
   if (stream.foreign) return Violate("another cluster's worker is commanded");
   NotePlacement(stream.worker, action.message);
+  commands_ = commands_ * 31 + std::hash<std::string>()(absl::StrCat(
+                                   now_, " ", stream.worker, action.message.SerializeAsString()));
   if (action.message.has_welcome()) {
     stream.welcomed = true;
+    for (const Told& told : std::exchange(stream.told, {})) TakeHeld(stream.worker, told);
     workers_[stream.worker].losses.Hear(stream.deaths, handled_);
   }
   if (const v1::Prepare& prepare = action.message.prepare(); action.message.has_prepare())
@@ -261,7 +264,7 @@ void Simulation::Do(StartPlanning& action) {
   });
 }
 
-// Every host of the source that is left holds all that is needed.
+// The hosts that are left must hold every box.
 absl::StatusOr<PlannedExecution> Simulation::MakeMove(const StartPlanning& question) {
   PlannedExecution move;
   const auto& lost = question.options.lost_device_ids();
@@ -281,9 +284,8 @@ absl::StatusOr<PlannedExecution> Simulation::MakeMove(const StartPlanning& quest
       }
     }
   }
-  if (move.spared_hosts.size() == question.source->hosts.size()) {
-    return absl::DataLossError("no host of the source is left");
-  }
+  const bool left = CoveredWithout(*PlaceBoxes(BoxesOf(question.source->spec)), move.spared_hosts);
+  if (!left) return absl::DataLossError("no host that is left holds some box");
   return move;
 }
 
@@ -307,10 +309,11 @@ void Simulation::Say(int index, v1::AttachRequest message) {
   if (id == 0) return;  // said into a broken line
   Stream& stream = streams_.at(id);
   stream.last_up = std::max(stream.last_up + 1, Soon(50 * kMillisecond));
-  At(stream.last_up, [this, life = life_, id, message = std::move(message)] {
+  At(stream.last_up, [this, life = life_, id, told = ToldBy(index, message), message] {
     if (life != life_) return;
-    WhenRunning([this, id, message] {
+    WhenRunning([this, id, told, message] {
       if (!streams_.at(id).open) return;
+      HearHeld(id, told);
       Handle(StreamMessage{.stream = id, .message = message});
     });
   });
@@ -351,7 +354,7 @@ void Simulation::MakeTrouble() {
     case 5:
       return RollBackJournal();
     case 6:
-      return worker.alive ? worker.model->Unseal(random_()) : void();
+      return Rewrite();
     case 7:
       return ForeignWorker();
     case 8:  // the server's process is stopped, and goes on

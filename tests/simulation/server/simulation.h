@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "server/controller/controller.h"
+#include "server/controller/placed_test_boxes.h"
 #include "tests/simulation/server/losses.h"
 #include "tests/simulation/server/model_worker.h"
 
@@ -23,6 +24,13 @@ namespace remesh::server {
 // real journal. Laws are checked as things happen; breaches are collected.
 class Simulation {
  public:
+  // A fault that some law must find.
+  enum class Planted : int8_t {
+    kNothing,
+    kWritesIgnored,          // host-1 does not tell of writes
+    kDegradedIgnoresWrites,  // the server does not look at them for DEGRADED
+    kDiscardUnchecked,       // the server discards a last copy without consent
+  };
   struct Options {
     uint64_t seed = 1;
     int workers = 4;
@@ -34,6 +42,10 @@ class Simulation {
     bool flips_bits = false;    // whether bits of the journal's files flip while the server is down
     bool operates = false;      // whether an operator does what operators may do
     bool assigned_ids = false;  // whether workers leave their device ids to the server
+    bool copies = false;        // whether every box is on two hosts, if there are two
+    // Whether the server knows boxes. Without them it cannot find that a LOST state is DEGRADED.
+    bool layouts = true;
+    Planted planted = Planted::kNothing;
   };
 
   explicit Simulation(Options options);
@@ -55,6 +67,10 @@ class Simulation {
   const std::map<std::string, int>& operated() const { return operated_; }
   // Attempts on hosts with communicators of an earlier one.
   int reused_communicators() const;
+  // States that callers saw, by phase.
+  const std::map<v1::State::Phase, int>& seen() const { return seen_; }
+  // A digest of all commands to workers, with their times.
+  uint64_t commands() const { return commands_; }
   // Executions without lost hosts that succeeded while the server still knew them at the end.
   int succeeded_without_lost() const { return succeeded_without_lost_; }
 
@@ -69,6 +85,11 @@ class Simulation {
     std::optional<uint64_t> drained_at;
     int drain_changes = 0;  // that an operator asked for
   };
+  // What a message says that its worker holds, in truth: all of it, or one generation.
+  struct Told {
+    bool all = false;
+    std::map<ModelWorker::Key, ModelWorker::Held> held;
+  };
   struct Stream {
     int worker = 0;
     int deaths = 0;    // of the worker's machine, when it registered
@@ -76,6 +97,7 @@ class Simulation {
     bool welcomed = false;
     bool foreign = false;  // another cluster's worker
     int64_t last_up = 0, last_down = 0;
+    std::vector<Told> told = {};  // before it is welcomed
   };
 
   void At(int64_t time, std::function<void()> what);
@@ -125,6 +147,24 @@ class Simulation {
   void AskToCreate(const std::string& state);
   void AskToDelete(const std::string& state);
   void AskToMove(const std::string& state);
+  // Trainers.
+  void Rewrite();
+  void FinishWrites();
+  bool NeedsWrite(const std::string& state, const std::string& state_uid, int64_t generation) const;
+  Told ToldBy(int worker, const v1::AttachRequest& message) const;
+  void HearHeld(StreamId stream, Told told);
+  void TakeHeld(int worker, const Told& told);
+  // What the server knows of the shards of a state, beside its answer.
+  struct Contents {
+    bool sealed = true;                     // on all hosts that are not lost
+    std::set<std::string> shards;           // writes that filled them, in truth
+    std::set<std::string> writes;           // as the hosts say
+    std::vector<ModelWorker::Shard> boxes;  // of sealed shards
+  };
+  Contents ContentsOf(const v1::State& state) const;
+  void CheckWrites(const v1::State& state);
+  v1::State WithPlantedPhase(v1::State state) const;
+  void CheckSource(const v1::Commit& commit);
   // The operator.
   void Operate();
   template <typename Question>
@@ -183,6 +223,7 @@ class Simulation {
   void CheckHeld(const Worker& worker, const Part& part, bool pending, const Settled& settled);
 
   std::shared_ptr<const PlacedState> Place(const v1::StateSpec& spec) const;
+  std::vector<TestBox> BoxesOf(const v1::StateSpec& spec) const;
   v1::StateSpec RandomSpec(const std::vector<int64_t>& lost = {});
   absl::StatusOr<PlannedExecution> MakeMove(const StartPlanning& question);
   void GiveUpHosts(v1::PlanOptions& options);
@@ -227,6 +268,11 @@ class Simulation {
   std::map<std::string, std::string> running_;  // execution -> state, as callers were told
   std::map<std::string, uint64_t> asked_;       // execution -> with which event it was asked for
   std::map<v1::Execution::Phase, int> outcomes_;
+  std::map<v1::State::Phase, int> seen_;
+  uint64_t commands_ = 0;
+  int writes_ = 0;  // that trainers began
+  // What this life of the server was told of what hosts hold, by worker.
+  std::map<int, std::map<ModelWorker::Key, ModelWorker::Held>> heard_;
   std::map<std::string, int> operated_;
   int succeeded_without_lost_ = 0;
   std::map<CallId, std::function<void(const absl::StatusOr<Reply>&)>> calls_;

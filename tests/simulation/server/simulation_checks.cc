@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The laws, and how states lie over workers here: every host of the spec's topology holds one
-// shard.
+// The laws, and how states lie over workers here: every host of the spec's topology holds one box of
+// the array; where there are copies, the next host's box too.
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
@@ -9,21 +9,32 @@
 
 namespace remesh::server {
 
-std::shared_ptr<const PlacedState> Simulation::Place(const v1::StateSpec& spec) const {
-  auto placed = std::make_shared<PlacedState>();
-  placed->spec = spec;
-  for (const v1::Host& host : spec.topology().hosts()) {
-    HostPart& part = placed->hosts[host.name()];
-    part.assignment.add_shards();
-    part.devices = {.device_ids = {host.device_ids(0)}, .local_devices = {0}};
-    ++placed->total_shards;
+std::vector<TestBox> Simulation::BoxesOf(const v1::StateSpec& spec) const {
+  std::vector<TestBox> boxes;
+  const auto& hosts = spec.topology().hosts();
+  for (int i = 0; i < hosts.size(); ++i) {
+    boxes.push_back({hosts[i].name(), hosts[i].device_ids(0), i, i + 1});
+    const int next = (i + 1) % hosts.size();
+    if (options_.copies && next != i) {
+      boxes.push_back({hosts[i].name(), hosts[i].device_ids(0), next, next + 1});
+    }
   }
+  return boxes;
+}
+
+std::shared_ptr<const PlacedState> Simulation::Place(const v1::StateSpec& spec) const {
+  auto placed = std::make_shared<PlacedState>(*PlaceBoxes(BoxesOf(spec)));
+  placed->spec = spec;
+  if (!options_.layouts) placed->layout = nullptr;
   return placed;
 }
 
 v1::StateSpec Simulation::RandomSpec(const std::vector<int64_t>& lost) {
   v1::StateSpec spec;
-  while (spec.topology().hosts().empty()) {
+  const auto left = static_cast<size_t>(options_.workers) - lost.size();
+  const int least = options_.copies && left > 1 ? 2 : 1;
+  while (spec.topology().hosts_size() < least) {
+    spec.mutable_topology()->clear_hosts();
     for (int i = 0; i < options_.workers; ++i) {
       if (std::find(lost.begin(), lost.end(), i) != lost.end() || Chance(0.5)) continue;
       v1::Host& host = *spec.mutable_topology()->add_hosts();
@@ -36,6 +47,7 @@ v1::StateSpec Simulation::RandomSpec(const std::vector<int64_t>& lost) {
 
 // Nobody commits before all have verified, and a generation is committed by one execution only.
 void Simulation::CheckCommit(const v1::Commit& commit) {
+  CheckSource(commit);
   const std::string& execution = commit.attempt().execution();
   const std::pair<std::string, int64_t> target = {moved_uids_[execution], commit.generation()};
   writers_[target].insert(execution);
@@ -60,6 +72,7 @@ void Simulation::NotePlacement(int worker, const v1::AttachResponse& command) {
   const v1::Assignment& target =
       first ? command.assign_state().assignment() : command.prepare().target();
   if (target.shards().empty()) return;
+  if (target.hosts() < 1) Violate("a host is not told on how many hosts the state lies");
   const std::string execution = first ? "" : command.prepare().attempt().execution();
   const auto asked = asked_.find(execution);
   if (asked != asked_.end() && DrainedBefore(worker, asked->second))
@@ -197,6 +210,8 @@ void Simulation::CheckLies(const v1::State& state) {
 
 // What callers are told never goes back, and is there.
 void Simulation::CheckState(const v1::State& state) {
+  ++seen_[state.phase()];
+  CheckWrites(WithPlantedPhase(state));
   uids_[state.name()] = state.uid();
   int64_t& told = generations_[state.uid()];
   if (state.generation() < told)

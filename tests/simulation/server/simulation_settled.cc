@@ -96,6 +96,9 @@ void Simulation::CheckSettled(const v1::State& state, const Settled& settled) {
     case v1::State::LOST:
       excused = Incomplete(state) || (rolled_back_ > 0 && state.newer_hosts_size() > 0);
       break;
+    case v1::State::DEGRADED:
+      excused = Incomplete(state);
+      break;
     case v1::State::BUILDING:
       excused = InTheWayOf(state);
       break;
