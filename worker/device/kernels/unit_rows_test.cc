@@ -15,6 +15,7 @@ namespace {
 // Compares the place of each unit with that by a division.
 void ExpectPlaces(uint64_t row_units, uint64_t within) {
   UnitRows rows;
+  rows.first = reinterpret_cast<unsigned char*>(uintptr_t{1} << 60);
   rows.gap = int64_t{1} << 40;
   rows.SetRow(row_units, within);
   for (uint32_t unit = 0; unit < kChunkUnits; ++unit) {
