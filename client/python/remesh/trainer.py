@@ -207,14 +207,20 @@ class Trainer:
         return False
 
     def wait_ready(self, state: str, timeout_seconds: float) -> state_pb2.State:
-        """Waits until every shard of every host is sealed, even across a restart of the server."""
+        """Waits until every shard of every host is sealed, of one write, even across a restart of the server.
+
+        A state that is LOST or DEGRADED (hosts are away, but others hold all of it) is waited for, too: it is READY when its
+        hosts are back. A job that does not wait for them moves a DEGRADED state with PlanOptions.lost_device_ids.
+        """
         request = state_pb2.WatchStateRequest(name=state)
         seen = None
 
         def awaited():
             if seen is None:
                 return f"{state} is READY"
-            hosts = [f"{what} {', '.join(names)}" for what, names in (("lost:", seen.lost_hosts), ("not sealed on", seen.unsealed_hosts)) if names]
+            writes = [f"{one.write or 'no write'} on {one.host}" for one in seen.host_writes]
+            hosts = [f"{what} {', '.join(names)}" for what, names in (("lost:", seen.lost_hosts), ("not sealed on", seen.unsealed_hosts),
+                                                                      ("of different writes:", writes)) if names]
             return f"{state} is READY; it is {'; '.join([state_pb2.State.Phase.Name(seen.phase), *hosts])}"
 
         with _waiting_until(awaited, timeout_seconds):

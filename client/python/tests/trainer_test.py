@@ -128,7 +128,7 @@ class FakeHandles:
 
 class FakePlanner(reshard_pb2_grpc.ReshardServiceServicer, state_pb2_grpc.StateServiceServicer):
     def __init__(self, last_phase):
-        self.last_phase, self.watches, self.starts = last_phase, 0, []
+        self.last_phase, self.watches, self.starts, self.stays = last_phase, 0, [], None
 
     def StartExecution(self, request, context):
         """Takes the first request and goes down before it can answer."""
@@ -148,6 +148,11 @@ class FakePlanner(reshard_pb2_grpc.ReshardServiceServicer, state_pb2_grpc.StateS
     def WatchState(self, request, context):
         """Breaks off once, ends without a reason once."""
         self.watches += 1
+        if self.stays is not None:
+            yield self.stays
+            while context.is_active():
+                time.sleep(0.01)
+            return
         yield state_pb2.State(name=request.name, phase=state_pb2.State.BUILDING)
         if self.watches == 1:
             context.abort(grpc.StatusCode.UNAVAILABLE, "going down")
@@ -226,6 +231,18 @@ class TrainerTest(unittest.TestCase):
     def test_waits_for_a_state_over_a_restart_of_the_server(self):
         self.assertEqual(self.start().wait_ready(STATE, 10).phase, state_pb2.State.READY)
         self.assertEqual(self.planner.watches, 3)
+
+    @unittest.skipIf(sys.version_info < (3, 11), "errors have no notes")
+    def test_a_state_that_does_not_become_ready_says_why(self):
+        State, HostWrite = state_pb2.State, state_pb2.HostWrite
+        for stays, why in ((State(phase=State.DEGRADED, lost_hosts=["host-1"]), "DEGRADED; lost: host-1"),
+                           (State(phase=State.BUILDING, host_writes=[HostWrite(host="host-0", write="7"), HostWrite(host="host-1")]),
+                            "BUILDING; of different writes: 7 on host-0, no write on host-1")):
+            trainer = self.start()
+            self.planner.stays = stays
+            with self.assertRaises(grpc.RpcError) as late:
+                trainer.wait_ready(STATE, 1)
+            self.assertEqual(late.exception.__notes__, [f"after 1 s of waiting until {STATE} is READY; it is {why}"])
 
     def test_a_start_whose_answer_was_lost_is_asked_again_with_the_same_id(self):
         targets = reshard_pb2.Targets(arrays=[reshard_pb2.TargetArray(name="w")])
