@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "base/visible.h"
 
 namespace remesh::client {
 namespace {
@@ -37,6 +38,11 @@ Table::Table(std::vector<std::string> header, const std::vector<std::string>& wi
     : narrow_columns_(wide.empty() ? std::numeric_limits<size_t>::max() : header.size()) {
   header.insert(header.end(), wide.begin(), wide.end());
   rows_.push_back(std::move(header));
+}
+
+void Table::AddRow(std::vector<std::string> cells) {
+  for (std::string& cell : cells) cell = Visible(cell);
+  rows_.push_back(std::move(cells));
 }
 
 std::string Table::ToString(bool wide) const {

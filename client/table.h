@@ -14,8 +14,8 @@ class Table {
   // Columns of `wide` follow the others; only ToString(/*wide=*/true) shows them.
   explicit Table(std::vector<std::string> header, const std::vector<std::string>& wide = {});
 
-  // `cells` has one for each column, wide ones included.
-  void AddRow(std::vector<std::string> cells) { rows_.push_back(std::move(cells)); }
+  // `cells` has one for each column, wide ones included. What a terminal would obey is escaped.
+  void AddRow(std::vector<std::string> cells);
   size_t rows() const { return rows_.size(); }
 
   std::string ToString(bool wide = false) const;

@@ -5,6 +5,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "absl/strings/ascii.h"
 #include "server/call_limits.h"
 #include "server/caller.h"
 #include "server/every_method.h"
@@ -191,6 +192,19 @@ TEST(AuditLineTest, IsBoundedAndOneLineWhateverACallerWrites) {
   EXPECT_LE(line.size(), 4096u);
   EXPECT_EQ(std::count(line.begin(), line.end(), '\n'), 1);
   EXPECT_EQ(nlohmann::json::parse(line)["type"], "audit");
+}
+
+// Regression: what a terminal obeys, or turns what follows, was written as it came.
+TEST(AuditLineTest, IsOfPrintableAsciiAndLosesNothing) {
+  const std::string evil = "\x7f\x1b[2J\u202egnp.exe\u0085\u00e9";
+  const std::string line =
+      service::FormatAudit({.time = absl::UnixEpoch(), .caller_id = evil, .resource = evil});
+  for (const char c : line.substr(0, line.size() - 1)) {
+    EXPECT_TRUE(absl::ascii_isprint(static_cast<unsigned char>(c))) << line;
+  }
+  EXPECT_EQ(nlohmann::json::parse(line)["resource"], evil);
+  const std::string summary = service::FormatAuditSummary(evil, 1, absl::UnixEpoch());
+  EXPECT_EQ(summary.find("\u202e"), std::string::npos) << summary;
 }
 
 }  // namespace

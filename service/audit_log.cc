@@ -62,7 +62,8 @@ nlohmann::ordered_json ToJson(const AuditEntry& entry, size_t field_bytes_max) {
 }
 
 std::string Dump(const nlohmann::ordered_json& json) {
-  return json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
+  // Only ASCII: a terminal obeys some other characters, and others turn what follows them.
+  return json.dump(-1, ' ', /*ensure_ascii=*/true, nlohmann::json::error_handler_t::replace) + "\n";
 }
 
 bool IsDenied(absl::StatusCode code) {

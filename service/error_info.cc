@@ -10,6 +10,7 @@
 #include "absl/strings/numbers.h"
 #include "base/error.h"
 #include "base/utf8.h"
+#include "base/visible.h"
 #include "google/rpc/error_details.pb.h"
 
 namespace remesh::service {
@@ -57,7 +58,7 @@ void FillErrorInfo(const absl::Status& status, google::rpc::ErrorInfo& message) 
   message.set_domain(kErrorDomain);
   size_t bytes = 0;
   for (const auto& [key, value] : info.metadata) {
-    std::string shortened = Shortened(value, kMetadataValueBytesMax);
+    std::string shortened = Shortened(Visible(value), kMetadataValueBytesMax);
     bytes += key.size() + shortened.size();
     if (bytes > kMetadataBytesMax) break;
     (*message.mutable_metadata())[key] = std::move(shortened);
@@ -82,7 +83,7 @@ google::rpc::Status StatusToProto(const absl::Status& status) {
   message.set_code(static_cast<int>(status.code()));
   if (status.ok()) return message;
   message.set_message(
-      Shortened({status.message().data(), status.message().size()}, kMessageBytesMax));
+      Shortened(Visible({status.message().data(), status.message().size()}), kMessageBytesMax));
   google::rpc::ErrorInfo info;
   FillErrorInfo(status, info);
   message.add_details()->PackFrom(info);
@@ -92,13 +93,15 @@ google::rpc::Status StatusToProto(const absl::Status& status) {
 
 absl::Status StatusFromProto(const google::rpc::Status& message) {
   // absl turns unknown codes into UNKNOWN.
-  const absl::Status status(static_cast<absl::StatusCode>(message.code()), message.message());
+  // The peer may be of a version that escapes nothing, or forged.
+  const std::string text = Visible(message.message());
+  const absl::Status status(static_cast<absl::StatusCode>(message.code()), text);
   if (status.ok()) return status;
   for (const google::protobuf::Any& detail : message.details()) {
     google::rpc::ErrorInfo info;
     if (!detail.UnpackTo(&info)) continue;
     return MakeError(
-        status.code(), message.message(),
+        status.code(), text,
         {.reason = info.reason(), .metadata = {info.metadata().begin(), info.metadata().end()}});
   }
   return status;

@@ -20,6 +20,19 @@ TEST(ErrorInfoTest, RoundTrips) {
   EXPECT_TRUE(StatusFromProto(StatusToProto(absl::OkStatus())).ok());
 }
 
+// Both ways: the peer may be of a version that escapes nothing.
+TEST(ErrorInfoTest, MessagesShowWhatATerminalWouldObey) {
+  const absl::Status evil = MakeError(absl::StatusCode::kNotFound, "no state a\u202eb\x1b\x7f",
+                                      {.reason = "X", .metadata = {{"state", "a\u202eb"}}});
+  const google::rpc::Status sent = StatusToProto(evil);
+  EXPECT_EQ(sent.message(), "no state a\\u202eb\\x1b\\x7f");
+  EXPECT_EQ(GetErrorInfo(StatusFromProto(sent)).metadata.at("state"), "a\\u202eb");
+  google::rpc::Status raw = sent;
+  raw.set_message("no \u202ex");
+  EXPECT_EQ(StatusFromProto(raw).message(), "no \\u202ex");
+  EXPECT_EQ(StatusFromGrpc({grpc::StatusCode::NOT_FOUND, "no \x9b"}).message(), "no \\x9b");
+}
+
 TEST(ErrorInfoTest, EveryErrorCarriesReasonAndDomain) {
   google::rpc::Status message;
   ASSERT_TRUE(message.ParseFromString(StatusToGrpc(absl::InternalError("bug")).error_details()));

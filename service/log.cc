@@ -20,6 +20,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/status_macros.h"
+#include "base/visible.h"
 #include "service/log_budget.h"
 #include "service/log_output.h"
 #include "service/recent_log.h"
@@ -36,8 +37,8 @@ std::atomic<LogFormat> format_now{LogFormat::kLogfmt};
 std::string Quoted(std::string_view text) {
   const bool plain = !text.empty() && text.find_first_of(" \"=\\\t\r\n") == std::string_view::npos;
   const absl::string_view view(text.data(), text.size());
-  return plain ? absl::Utf8SafeCEscape(view)
-               : absl::StrCat("\"", absl::Utf8SafeCEscape(view), "\"");
+  const std::string shown = Visible(absl::Utf8SafeCEscape(view));
+  return plain ? shown : absl::StrCat("\"", shown, "\"");
 }
 
 struct Suppressed {
@@ -65,11 +66,12 @@ std::string AsLogfmt(const Pairs& pairs) {
   return line;
 }
 
-// Keeps the order of keys. Of equal keys the last counts, because JSON cannot have both.
+// Keeps the order of keys. Of equal keys the last counts, because JSON cannot have both. Only ASCII,
+// because a terminal obeys some other characters, and others turn what follows them.
 std::string AsJson(const Pairs& pairs) {
   nlohmann::ordered_json object = nlohmann::ordered_json::object();
   for (const auto& [key, value] : pairs) object[key] = value;
-  return object.dump(-1, ' ', /*ensure_ascii=*/false,
+  return object.dump(-1, ' ', /*ensure_ascii=*/true,
                      nlohmann::ordered_json::error_handler_t::replace);
 }
 
@@ -155,7 +157,7 @@ void SayLast(std::string_view program, const absl::Status& why) {
     return LogError("the process ends", {{"program", program}, {"error", why}});
   }
   // One line, because operators look at the last one; messages of libraries may have several.
-  std::string line = absl::StrReplaceAll(why.message(), {{"\n", "; "}});
+  std::string line = Visible(absl::StrReplaceAll(why.message(), {{"\n", "; "}}));
   if (const std::string reason = ReasonOf(why); !reason.empty()) {
     absl::StrAppend(&line, " (", reason, ")");
   }

@@ -51,6 +51,20 @@ TEST(LogTest, JsonHasTheSameKeys) {
   EXPECT_EQ(read.size(), 6u);
 }
 
+// Regression: a state's name could turn the rest of the line, or clear the terminal.
+TEST(LogTest, WhatATerminalObeysIsEscaped) {
+  const LogFields fields = {
+      {"state", "a\u202eb"}, {"host", "\x7f\u009b2J"}, {"array", "\u00e9\xff"}};
+  EXPECT_EQ(FormatLog(LogLevel::kInfo, "m", fields),
+            R"(level=info msg=m state=a\u202eb host=\177\u009b2J array=)"
+            "\u00e9\\xff");
+  const std::string json = FormatLog(LogLevel::kInfo, "m", fields, LogFormat::kJson);
+  EXPECT_NE(json.find(R"("state":"a\u202eb","host":"\u007f\u009b2J")"), std::string::npos) << json;
+  testing::internal::CaptureStderr();
+  SayLast("remesh-test", absl::UnavailableError("no \u202ex\x7f"));
+  EXPECT_EQ(testing::internal::GetCapturedStderr(), "remesh-test: no \\u202ex\\x7f\n");
+}
+
 TEST(LogTest, AJsonLogIsAnObjectALine) {
   ASSERT_TRUE(SetLog("info", "json").ok());
   testing::internal::CaptureStderr();
