@@ -111,8 +111,8 @@ Server::Options WithInterceptors(Server::Options options,
     creators.push_back(service::UnfinishedCalls::Count(calls, builder));
     creators.push_back(service::MessageBytes::Count(bytes));
     creators.push_back(service::AuditLog::NewInterceptors(audit));
-    // Last: the others see the status that it gives.
-    creators.push_back(service::HeldRequests::Limit(requests, CallerOf, bytes));
+    // First: the others see the status that it gives.
+    creators.insert(creators.begin(), service::HeldRequests::Limit(requests, CallerOf, bytes));
     builder.experimental().SetInterceptorCreators(std::move(creators));
   };
   return options;

@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "service/bounded_request.h"
 
+#include <utility>
+
 #include "absl/strings/str_cat.h"
 #include "proto/requests/request_memory.h"
+#include "service/refused_message.h"
 
 namespace remesh::service {
 namespace {
@@ -38,6 +41,19 @@ grpc::Status Parse(grpc::ByteBuffer* buffer, google::protobuf::Message* request,
 
 }  // namespace
 
+namespace {
+
+std::optional<RefusedMessage>& RefusedOfThread() {
+  static thread_local std::optional<RefusedMessage> refused;
+  return refused;
+}
+
+}  // namespace
+
+std::optional<RefusedMessage> TakeRefusedOfThread() {
+  return std::exchange(RefusedOfThread(), std::nullopt);
+}
+
 RequestGate*& GateOfThread() {
   static thread_local RequestGate* gate = nullptr;
   return gate;
@@ -47,7 +63,13 @@ grpc::Status ParseRequest(grpc::ByteBuffer* buffer, google::protobuf::Message* r
   RequestGate* const gate = GateOfThread();
   const uint64_t bytes = buffer == nullptr ? 0 : buffer->Length();
   grpc::Status status = Parse(buffer, request, gate);
-  if (!status.ok() && gate != nullptr) gate->OnRefused(bytes, status);
+  RefusedOfThread().reset();
+  if (status.ok()) return status;
+  if (gate != nullptr) {
+    gate->OnRefused(bytes, status);
+  } else {
+    RefusedOfThread() = RefusedMessage{.bytes = bytes, .why = status};
+  }
   return status;
 }
 

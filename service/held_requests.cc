@@ -8,18 +8,34 @@
 #include "base/error.h"
 #include "service/bounded_request.h"
 #include "service/error_info.h"
+#include "service/log.h"
+#include "service/refused_message.h"
 
 namespace remesh::service {
 namespace {
 
 using grpc::experimental::InterceptionHookPoints;
 
+// The status with its reason: gRPC's own has none.
+grpc::Status WithReason(const grpc::Status& status) {
+  if (!status.error_details().empty()) return status;
+  const bool memory = status.error_code() == grpc::StatusCode::RESOURCE_EXHAUSTED;
+  return StatusToGrpc(
+      MakeError(static_cast<absl::StatusCode>(status.error_code()), status.error_message(),
+                {.reason = memory ? "REQUEST_MEMORY" : "REQUEST_UNREADABLE", .metadata = {}}));
+}
+
 // gRPC makes this just before it parses the call's request, on the same thread, and calls
-// Intercept() right after that.
+// Intercept() right after that. So it does after each message of a stream.
 class HeldRequest : public grpc::experimental::Interceptor, public RequestGate {
  public:
-  HeldRequest(HeldRequests& held, MessageBytes* messages, std::string caller, std::string peer)
-      : held_(held), messages_(messages), caller_(std::move(caller)), peer_(std::move(peer)) {
+  HeldRequest(HeldRequests& held, MessageBytes* messages, std::string caller,
+              grpc::experimental::ServerRpcInfo& info)
+      : held_(held),
+        messages_(messages),
+        caller_(std::move(caller)),
+        peer_(info.server_context()->peer()),
+        method_(info.method()) {
     GateOfThread() = this;
   }
   ~HeldRequest() override {
@@ -37,24 +53,34 @@ class HeldRequest : public grpc::experimental::Interceptor, public RequestGate {
 
   void OnRefused(uint64_t bytes, const grpc::Status& why) override {
     if (messages_ != nullptr) messages_->Add(peer_, bytes);
-    refusal_ = why;
+    refusal_ = WithReason(why);
   }
 
   void Intercept(grpc::experimental::InterceptorBatchMethods* batch) override {
     LeaveThread();
+    if (batch->QueryInterceptionHookPoint(InterceptionHookPoints::POST_RECV_MESSAGE)) OnMessage();
     if (refusal_ && batch->QueryInterceptionHookPoint(InterceptionHookPoints::PRE_SEND_STATUS))
       batch->ModifySendStatus(*refusal_);
     batch->Proceed();
   }
 
  private:
+  // A stream reads on until a message is refused, which looks to it like the end.
+  void OnMessage() {
+    const std::optional<RefusedMessage> refused = TakeRefusedOfThread();
+    if (!refused.has_value()) return;
+    OnRefused(refused->bytes, refused->why);
+    LogWarning("a message of a stream is refused, and the stream ends",
+               {{"method", method_}, {"peer", peer_}, {"error", StatusFromGrpc(*refusal_)}});
+  }
+
   void LeaveThread() {
     if (GateOfThread() == this) GateOfThread() = nullptr;
   }
 
   HeldRequests& held_;
   MessageBytes* const messages_;
-  const std::string caller_, peer_;
+  const std::string caller_, peer_, method_;
   uint64_t bytes_ = 0;
   std::optional<grpc::Status> refusal_;
 };
@@ -66,8 +92,7 @@ class Gates : public grpc::experimental::ServerInterceptorFactoryInterface {
       : held_(std::move(held)), caller_of_(std::move(caller_of)), messages_(std::move(messages)) {}
   grpc::experimental::Interceptor* CreateServerInterceptor(
       grpc::experimental::ServerRpcInfo* info) override {
-    const grpc::ServerContextBase& context = *info->server_context();
-    return new HeldRequest(*held_, messages_.get(), caller_of_(context), context.peer());
+    return new HeldRequest(*held_, messages_.get(), caller_of_(*info->server_context()), *info);
   }
 
  private:

@@ -34,8 +34,9 @@ class HeldRequests {
   using CallerOf = std::function<std::string(const grpc::ServerContextBase&)>;
   // Applies the limits to the calls of a server whose requests are parsed by ParseRequest(). A call
   // whose request is refused, or cannot be parsed, ends with that status instead of gRPC's
-  // UNIMPLEMENTED, and its bytes still count in `messages` (may be null). Returns one of the
-  // server's interceptors, which keeps both alive.
+  // UNIMPLEMENTED, and its bytes still count in `messages` (may be null). So does a stream with
+  // such a message, which would end with OK, and the log says so. Returns one of the server's
+  // interceptors, which keeps both alive.
   static std::unique_ptr<grpc::experimental::ServerInterceptorFactoryInterface> Limit(
       std::shared_ptr<HeldRequests> held, CallerOf caller_of,
       std::shared_ptr<MessageBytes> messages);
