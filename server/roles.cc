@@ -6,6 +6,7 @@
 #include <optional>
 #include <utility>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
 #include "base/status_macros.h"
@@ -28,6 +29,23 @@ std::string_view TakeSegment(std::string_view& text) {
   const std::string_view segment = text.substr(0, slash);
   text = slash == text.npos ? std::string_view() : text.substr(slash + 1);
   return segment;
+}
+
+// Whether SPIFFE allows such a segment in a path.
+bool IsSegment(std::string_view text) {
+  if (text.empty() || text == "." || text == "..") return false;
+  return std::all_of(text.begin(), text.end(), [](unsigned char c) {
+    return absl::ascii_isalnum(c) || c == '.' || c == '_' || c == '-';
+  });
+}
+
+// The path's segments; none if one of them is not allowed.
+std::vector<std::string_view> SegmentsOf(std::string_view path) {
+  std::vector<std::string_view> segments;
+  if (path.ends_with('/')) return segments;
+  while (!path.empty()) segments.push_back(TakeSegment(path));
+  const bool allowed = std::all_of(segments.begin(), segments.end(), IsSegment);
+  return allowed ? segments : std::vector<std::string_view>();
 }
 
 absl::Status Denied(std::string_view id, const std::string& what, ErrorInfo info) {
@@ -88,13 +106,15 @@ absl::StatusOr<RoleOfPeer> RoleOf(std::string_view id, std::string_view trust_do
     return Denied(id, absl::StrCat("is not of trust domain ", domain),
                   {.reason = "NO_ROLE", .metadata = {{"trust_domain", domain}}});
   }
-  const std::string_view kind = TakeSegment(rest), name = TakeSegment(rest);
-  if (name.empty()) return NoRole(id);
-  if (kind == "viewer") return RoleOfPeer{.role = Role::kViewer};
-  if (kind == "admin") return RoleOfPeer{.role = Role::kAdmin};
+  const std::vector<std::string_view> path = SegmentsOf(rest);
   // Lists use "-" for all jobs, so no job may have this name.
-  if (kind == "job" && name != "-") return RoleOfPeer{Role::kJob, std::string(name)};
-  if (kind == "worker" && rest.empty()) return RoleOfPeer{Role::kWorker, std::string(name)};
+  if (path.size() == 3 && path[0] == "job" && path[1] != "-") {
+    return RoleOfPeer{Role::kJob, std::string(path[1])};
+  }
+  if (path.size() != 2) return NoRole(id);
+  if (path[0] == "viewer") return RoleOfPeer{.role = Role::kViewer};
+  if (path[0] == "admin") return RoleOfPeer{.role = Role::kAdmin};
+  if (path[0] == "worker") return RoleOfPeer{Role::kWorker, std::string(path[1])};
   return NoRole(id);
 }
 

@@ -11,7 +11,7 @@
 
 namespace remesh::server {
 
-// The role in a SPIFFE id: spiffe://DOMAIN/viewer/..., /job/JOB/..., /worker/HOST, /admin/....
+// The role in a SPIFFE id: spiffe://DOMAIN/viewer/NAME, /job/JOB/NAME, /worker/HOST, /admin/NAME.
 enum class Role { kViewer, kJob, kWorker, kAdmin };
 
 struct RoleOfPeer {
@@ -19,7 +19,8 @@ struct RoleOfPeer {
   std::string name;  // JOB or HOST; "any" for a worker whose certificate names no host
 };
 
-// PERMISSION_DENIED (NO_ROLE) says what is wrong with the id.
+// PERMISSION_DENIED (NO_ROLE) says what is wrong with the id. An id with more or fewer segments than
+// these, or with characters that SPIFFE does not allow, has no role.
 absl::StatusOr<RoleOfPeer> RoleOf(std::string_view id, std::string_view trust_domain);
 
 // HOST of a worker's id; "" for any other id and for "any".

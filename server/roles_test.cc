@@ -303,6 +303,32 @@ TEST_F(RolesTest, ForgedIdsHaveNoRole) {
   EXPECT_FALSE(IsWorker("10.0.0.7"));
 }
 
+TEST_F(RolesTest, IdsBeyondTheTableHaveNoRole) {
+  for (const char* path :
+       {"admin/me/x", "admin/me?x",      "admin/me#x", "admin/me%2fx", "admin/m e",
+        "admin/.",    "admin/..",        "viewer/v/w", "viewer/v/",    "job/k/../../admin/me",
+        "job/k/../x", "job/../admin/me", "job/k",      "job/k/",       "job/k/x/y",
+        "job//x",     "job/k/./x",       "job/k?/x",   "worker/a?x",   "worker/..",
+        "worker/a/",  "admin/\u202eem",  "admin/\x7f"}) {
+    const std::string id = absl::StrCat(kDomain, path);
+    EXPECT_EQ(GetErrorInfo(RoleOf(id, "remesh.local").status()).reason, "NO_ROLE") << id;
+    EXPECT_EQ(WorkerOf(id), "") << id;
+    EXPECT_FALSE(IsWorker(id)) << id;
+  }
+  for (const char* path : {"admin/a.b_c-9", "job/k/t", "viewer/-", "worker/node-1.example.com"}) {
+    EXPECT_TRUE(RoleOf(absl::StrCat(kDomain, path), "remesh.local").ok()) << path;
+  }
+}
+
+// As certificates: TLS takes such an id for one.
+TEST_F(RolesTest, ACertificateOfAnIdBeyondTheTableIsRefused) {
+  for (const char* path : {"admin/me/x", "admin/me?x", "job/k/../../admin/me"}) {
+    const auto stub = StubOf(absl::StrCat(kDomain, path));
+    const absl::Status refused = CallOnce(*stub, "/remesh.v1.WorkerService/ListWorkers", "");
+    EXPECT_EQ(GetErrorInfo(refused).reason, "NO_ROLE") << path << ": " << refused;
+  }
+}
+
 // A job may not list all jobs.
 TEST_F(RolesTest, AJobDoesNotListTheOthers) {
   const auto job = StubOf("spiffe://remesh.local/job/a/t");
