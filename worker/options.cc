@@ -21,7 +21,7 @@
 #include "proto/convert/presets.h"
 #include "service/config_check.h"
 #include "service/log.h"
-#include "service/small_file.h"
+#include "worker/join_token.h"
 #include "worker/local/handle_socket.h"
 
 namespace remesh::worker {
@@ -85,19 +85,6 @@ absl::Status CompleteCapacities(WorkerOptions& options) {
   }
   RETURN_IF_ERROR(CheckRate("nic_bytes_per_second", options.nic_bytes_per_second));
   return CheckRate("fabric_bytes_per_second", options.fabric_bytes_per_second);
-}
-
-absl::Status ReadJoinToken(WorkerOptions& options) {
-  if (options.join_token_file.empty()) return absl::OkStatus();
-  const absl::StatusOr<std::string> text = service::ReadSmallFile(options.join_token_file);
-  if (!text.ok())
-    return InvalidField("join_token_file", options.join_token_file,
-                        std::string(text.status().message()));
-  options.join_token = text->substr(0, text->find('\n'));
-  absl::StripAsciiWhitespace(&options.join_token);
-  if (!options.join_token.empty()) return absl::OkStatus();
-  return InvalidField("join_token_file", options.join_token_file,
-                      "must have a token in its first line");
 }
 
 absl::Status CheckOneOf(const char* key, const std::string& value,
@@ -190,7 +177,8 @@ void AddHostSettings(WorkerOptions& options, service::Settings& settings) {
       "Name that the server's certificate must have; empty: the host of server_address.");
   settings.AddString("join_token_file", &options.join_token_file,
                      "File whose first line is one of the server's join tokens, which admits a "
-                     "host that the server does not know; empty: none.");
+                     "host that the server does not know; empty: none. Read again at each try to "
+                     "attach.");
   settings.AddInt("devices", &options.devices,
                   "Number of devices; host memory stands in for them. Ignored if device_ids lists "
                   "the ids. With device cuda and device_ids auto, the number of GPUs that the "
@@ -325,7 +313,7 @@ bool HasAssignedIds(const WorkerOptions& options) {
 
 absl::Status Complete(WorkerOptions& options) {
   for (const absl::Status& problem : CompleteHere(options)) RETURN_IF_ERROR(problem);
-  RETURN_IF_ERROR(ReadJoinToken(options));
+  ASSIGN_OR_RETURN(options.join_token, ReadJoinToken(options.join_token_file));
   if (options.data_bind_address.empty())
     options.data_bind_address = AddressTowards(options.server_address);
   if (options.data_bind_address.empty()) {
@@ -343,7 +331,7 @@ absl::StatusOr<SocketRules> SocketRulesOf(const WorkerOptions& options) {
 std::vector<absl::Status> Problems(WorkerOptions options) {
   std::vector<absl::Status> problems = CompleteHere(options);
   service::CheckReadable("join_token_file", options.join_token_file, problems,
-                         [&] { return ReadJoinToken(options); });
+                         [&] { return ReadJoinToken(options.join_token_file).status(); });
   service::CheckCertificates(options.tls, {}, problems);
   return problems;
 }

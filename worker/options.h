@@ -22,7 +22,7 @@ struct WorkerOptions {
   service::CertificateFiles tls;
   std::string tls_server_name;
   std::string join_token_file;
-  std::string join_token;  // not a setting: the content of join_token_file
+  std::string join_token;  // not a setting: what join_token_file held at the start
   int64_t devices = 1;
   std::vector<std::string> device_ids;
   std::string preset = "cpu-100g";  // supplies those of the next three that are 0

@@ -17,6 +17,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/synchronization/notification.h"
 #include "absl/time/time.h"
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/random_bytes.h"
 #include "base/status_macros.h"
@@ -31,7 +32,6 @@
 #include "worker/agent/planner_channel.h"
 #include "worker/agent/planner_link.h"
 #include "worker/agent/program_fetcher.h"
-#include "worker/agent/refusal.h"
 #include "worker/local/local_service.h"
 #include "worker/local/unix_socket.h"
 
@@ -42,8 +42,6 @@ using service::LogWarning;
 namespace {
 
 constexpr size_t kNonceBytes = 16;
-// A refused worker goes on dialling, so its log repeats the remedy only once in this time.
-constexpr std::chrono::minutes kRemedyPause(1);
 // Of the requests of local calls; a caller is a connection.
 constexpr service::HeldRequests::Limits kRequestLimits{.all = uint64_t{512} << 20,
                                                        .of_caller = uint64_t{256} << 20};
@@ -227,7 +225,6 @@ v1::Register Worker::Identity() const {
   v1::Register identity;
   identity.set_host(options_.host);
   identity.set_process_nonce(RandomBytes(kNonceBytes));
-  identity.set_join_token(options_.join_token);
   identity.set_boot_id(boot_id_);
   for (int64_t i = 0; i < options_.devices; ++i) {
     v1::WorkerDevice& device = *identity.add_devices();
@@ -274,10 +271,12 @@ Agent::Ports Worker::MakePorts() {
 
 void Worker::MakeLink() {
   PlannerLink::Events events;
+  join_token_.emplace(options_.join_token_file, options_.join_token);
   events.connected = [this] {
-    strand_->Post([this] {
+    strand_->Post([this, token = join_token_->Read()] {
       v1::AttachRequest first;
       *first.mutable_register_() = agent_->Attaching();
+      first.mutable_register_()->set_join_token(token);
       link_->Begin(std::move(first));
     });
   };
@@ -316,15 +315,14 @@ void Worker::MakeLink() {
 bool Worker::Disconnected(const absl::Status& status) {
   const std::optional<Refusal> refusal = RefusalOf(status, options_.host);
   if (!refusal) {
+    refusals_.Forget();
     LogWarning("not attached", {{"server", options_.server_address},
                                 {"error", InPlainWords(status, certificates_ != nullptr)}});
     return false;
   }
-  const auto now = std::chrono::steady_clock::now();
   if (refusal->superseded) {
     ended_(absl::Status(status.code(), absl::StrCat(status.message(), "; ", refusal->remedy)));
-  } else if (remedy_told_ == decltype(remedy_told_)() || now - remedy_told_ >= kRemedyPause) {
-    remedy_told_ = now;
+  } else if (refusals_.IsDue(status, SteadyClock().Now())) {
     LogWarning(
         "the planner refuses this worker",
         {{"server", options_.server_address}, {"error", status}, {"remedy", refusal->remedy}});
@@ -372,9 +370,12 @@ absl::Status Worker::Serve() {
   auto bytes = std::make_shared<service::MessageBytes>();
   creators.push_back(service::UnfinishedCalls::Count(calls, builder));
   creators.push_back(service::MessageBytes::Count(bytes));
-  creators.push_back(service::HeldRequests::Limit(
-      std::make_shared<service::HeldRequests>(kRequestLimits),
-      [](const grpc::ServerContextBase& context) { return context.peer(); }, bytes));
+  // First: the others see the status that it gives.
+  creators.insert(
+      creators.begin(),
+      service::HeldRequests::Limit(
+          std::make_shared<service::HeldRequests>(kRequestLimits),
+          [](const grpc::ServerContextBase& context) { return context.peer(); }, bytes));
   builder.experimental().SetInterceptorCreators(std::move(creators));
   ASSIGN_OR_RETURN(server_, UnixServer::Start(builder, options_.socket_path, gate_,
                                               {.unfinished_calls = std::move(calls),

@@ -5,6 +5,7 @@
 #include <chrono>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -18,8 +19,10 @@
 #include "service/config_metrics.h"
 #include "service/metrics_endpoint.h"
 #include "worker/agent/agent.h"
+#include "worker/agent/refusal.h"
 #include "worker/agent/strand_pulse.h"
 #include "worker/data_plane.h"
+#include "worker/join_token.h"
 #include "worker/local/handle_socket.h"
 #include "worker/options.h"
 
@@ -79,9 +82,10 @@ class Worker {
   const WorkerOptions options_;
   const Ended ended_;
   std::string boot_id_;
-  std::chrono::steady_clock::time_point remedy_told_{};  // used by the link's thread
-  std::atomic<bool> attached_ = false;                   // the planner has welcomed this worker
-  std::atomic<bool> started_ = false;                    // buffers are adopted, trainers are served
+  RefusalNotes refusals_;                // used by the link's thread
+  std::optional<JoinToken> join_token_;  // used by the link's thread
+  std::atomic<bool> attached_ = false;   // the planner has welcomed this worker
+  std::atomic<bool> started_ = false;    // buffers are adopted, trainers are served
   std::atomic<bool> stopping_ = false;
   int lock_ = -1;
   const std::shared_ptr<prometheus::Registry> registry_ = std::make_shared<prometheus::Registry>();

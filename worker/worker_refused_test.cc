@@ -8,6 +8,7 @@
 #include <chrono>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -30,7 +31,10 @@ namespace {
 // was told.
 class RefusingPlanner final : public v1::WorkerService::Service {
  public:
-  explicit RefusingPlanner(const char* reason) : reason_(reason) {
+  // `after_register` is called before each stream ends.
+  explicit RefusingPlanner(
+      const char* reason, std::function<void()> after_register = [] {})
+      : reason_(reason), after_register_(std::move(after_register)) {
     grpc::ServerBuilder builder;
     builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(), &port_);
     builder.RegisterService(this);
@@ -45,6 +49,7 @@ class RefusingPlanner final : public v1::WorkerService::Service {
     stream->Read(&message);
     absl::MutexLock lock(&mutex_);
     registered_.push_back(message.register_());
+    after_register_();
     const bool first = registered_.size() == 1;
     return service::StatusToGrpc(
         MakeError(absl::StatusCode::kAborted, "no", {first ? "STARTING" : reason_, {}}));
@@ -60,6 +65,7 @@ class RefusingPlanner final : public v1::WorkerService::Service {
 
  private:
   const char* const reason_;
+  const std::function<void()> after_register_;
   int port_ = 0;
   absl::Mutex mutex_;
   std::vector<v1::Register> registered_ ABSL_GUARDED_BY(mutex_);
@@ -155,6 +161,16 @@ TEST_F(WorkerRefusedTest, AWorkerThatIsNotLetInStaysTheSameAndWaits) {
   EXPECT_FALSE(ended_.HasBeenNotified());
   const auto next = Start(planner);
   EXPECT_NE(planner.WaitFor(3)[2].process_nonce(), told[0].process_nonce());
+}
+
+// Regression: an operator who wrote the right token into the file had to restart the worker, too.
+TEST_F(WorkerRefusedTest, AJoinTokenThatWasReplacedIsSentAtTheNextTry) {
+  RefusingPlanner planner("JOIN_TOKEN",
+                          [&] { std::ofstream(directory_ + "/token") << "let me in, please\n"; });
+  const auto worker = Start(planner);
+  const std::vector<v1::Register> told = planner.WaitFor(2);
+  EXPECT_EQ(told[0].join_token(), "let me in");
+  EXPECT_EQ(told[1].join_token(), "let me in, please");
 }
 
 }  // namespace

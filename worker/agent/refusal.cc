@@ -5,6 +5,11 @@
 #include "base/error.h"
 
 namespace remesh::worker {
+namespace {
+
+constexpr std::chrono::minutes kPause(1);
+
+}  // namespace
 
 std::optional<Refusal> RefusalOf(const absl::Status& status, const std::string& host) {
   const std::string reason = GetErrorInfo(status).reason;
@@ -33,6 +38,13 @@ std::optional<Refusal> RefusalOf(const absl::Status& status, const std::string& 
                                 "spiffe://DOMAIN/worker/",
                                 host, ", with the planner's tls_trust_domain")};
   return std::nullopt;
+}
+
+bool RefusalNotes::IsDue(const absl::Status& refusal, Timestamp now) {
+  if (refusal == last_ && now - noted_ < kPause) return false;
+  last_ = refusal;
+  noted_ = now;
+  return true;
 }
 
 }  // namespace remesh::worker
