@@ -3,6 +3,7 @@
 // The commands that ask a server, against servers that answer as a test needs it.
 #include <grpcpp/grpcpp.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <chrono>
@@ -23,6 +24,7 @@
 #include "remesh/v1/reshard.grpc.pb.h"
 #include "remesh/v1/state.grpc.pb.h"
 #include "service/error_info.h"
+#include "service/testing/port_holder.h"
 
 namespace remesh::client {
 namespace {
@@ -79,6 +81,11 @@ void Sleep(int milliseconds) {
   std::this_thread::sleep_for(std::chrono::milliseconds(milliseconds));
 }
 
+// Longer than the --timeout that it is to outlast, which is long enough for an answer of a busy
+// machine.
+constexpr int kSilenceMs = 3000;
+constexpr char kShorterThanSilence[] = " --timeout 2";
+
 // A server of one service; `address` may be a Unix socket's.
 class FakeServer {
  public:
@@ -90,6 +97,7 @@ class FakeServer {
   }
   ~FakeServer() { server_->Shutdown(std::chrono::system_clock::now()); }
 
+  int port() const { return port_; }
   std::string address() const { return absl::StrCat("127.0.0.1:", port_); }
 
  private:
@@ -175,7 +183,7 @@ class FakeStateService : public v1::StateService::Service {
     }
     return grpc::Status::OK;
   }
-  // Two messages, with a silence between them, or before them if the name ends so.
+  // Two messages, with a silence between them, or without end before them if the name ends so.
   grpc::Status WatchState(grpc::ServerContext* context, const v1::WatchStateRequest* request,
                           grpc::ServerWriter<v1::State>* writer) override {
     const bool is_silent = absl::EndsWith(request->name(), "/silent");
@@ -183,7 +191,7 @@ class FakeStateService : public v1::StateService::Service {
     v1::State state;
     state.set_name(request->name());
     writer->Write(state);
-    Sleep(500);
+    Sleep(kSilenceMs);
     writer->Write(state);
     return grpc::Status::OK;
   }
@@ -246,7 +254,7 @@ class FakeReshardService : public v1::ReshardService::Service {
     execution.set_phase(first ? v1::Execution::TRANSFERRING : v1::Execution::SUCCEEDED);
     writer->Write(execution);
     if (!first) return grpc::Status::OK;
-    for (int i = 0; i < 60 && !context->IsCancelled(); ++i) Sleep(10);
+    for (int i = 0; i < kSilenceMs / 10 && !context->IsCancelled(); ++i) Sleep(10);
     return {grpc::StatusCode::UNAVAILABLE, "stops"};
   }
 
@@ -267,10 +275,12 @@ TEST(RemeshctlServerTest, AWaitFindsARestartedServerSoon) {
   FakeReshardService service;
   auto server = std::make_unique<FakeServer>(service);
   const std::string address = server->address();
+  const service::PortHolder port(server->port());
   std::thread restarts([&] {
     while (service.watches_ == 0) Sleep(10);
+    port.Listen();
     server.reset();
-    Sleep(700);  // the first try is refused
+    port.RefuseOne();
     server = std::make_unique<FakeServer>(service, address);
   });
   const Result r =
@@ -296,8 +306,8 @@ TEST(RemeshctlServerTest, ADeadlineKeepsItsNanoseconds) {
 TEST(RemeshctlServerTest, AWaitRidesOverARestartAfterALongSilence) {
   FakeReshardService service;
   const FakeServer server(service);
-  const Result r = Remeshctl(
-      "executions watch jobs/j/executions/e -o json --timeout 0.3 --server " + server.address());
+  const Result r = Remeshctl(absl::StrCat("executions watch jobs/j/executions/e -o json",
+                                          kShorterThanSilence, " --server ", server.address()));
   EXPECT_EQ(r.code, 0) << r.err;
 }
 
@@ -389,14 +399,14 @@ TEST(RemeshctlServerTest, AnExportedPlanReplacesNoFileUnlessForced) {
 TEST(RemeshctlServerTest, TheTimeoutOfAWatchIsThatOfItsFirstAnswer) {
   FakeStateService service;
   const FakeServer server(service);
-  const auto watch = [&](const std::string& state) {
-    return Remeshctl(absl::StrCat("states watch jobs/j/states/", state,
-                                  " -o name --timeout 0.2 --server ", server.address()));
+  const auto watch = [&](const std::string& state, const char* timeout) {
+    return Remeshctl(absl::StrCat("states watch jobs/j/states/", state, " -o name", timeout,
+                                  " --server ", server.address()));
   };
-  const Result silent = watch("silent");
+  const Result silent = watch("silent", " --timeout 0.2");
   EXPECT_EQ(silent.code, 1);
   EXPECT_NE(silent.err.find("said nothing for 0.2 s (--timeout)"), std::string::npos) << silent.err;
-  const Result seldom = watch("seldom");
+  const Result seldom = watch("seldom", kShorterThanSilence);
   EXPECT_EQ(seldom.code, 0) << seldom.err;
   EXPECT_EQ(seldom.out, "jobs/j/states/seldom\njobs/j/states/seldom\n");
   for (const char* command : {"states watch", "plans watch", "cache watch"}) {

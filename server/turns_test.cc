@@ -298,16 +298,19 @@ TEST_F(TurnsTest, SixteenCallsAreMadeBeforeOtherTasksOfTheStrand) {
 
 TEST_F(TurnsTest, ShutdownEndsWatchesThatWait) {
   std::vector<std::shared_ptr<WatchEnd>> watches;
+  absl::Notification begun;
   std::thread shutdown;
   {
     const Holding holding(*core_);
-    // Each takes its time, so that Shutdown comes while most of them wait.
-    const auto pause = [] { std::this_thread::sleep_for(std::chrono::milliseconds(1)); };
+    // The first one's end lasts until Shutdown is called, while the others wait.
     for (int i = 0; i < 300; ++i) {
-      watches.push_back(std::make_shared<WatchEnd>(pause));
+      watches.push_back(std::make_shared<WatchEnd>([&] { begun.WaitForNotification(); }));
       core_->Watch(kNone, watches.back(), "caller");
     }
-    shutdown = std::thread([&] { core_->Shutdown(); });
+    shutdown = std::thread([&] {
+      begun.Notify();
+      core_->Shutdown();
+    });
   }
   shutdown.join();
   for (const auto& watch : watches) EXPECT_TRUE(watch->Ended());

@@ -3,20 +3,22 @@
 import shutil
 import signal
 import subprocess
-import time
 import unittest
+import urllib.request
 from typing import Tuple
 
 from remesh.trainer import ExecutionFailed, Trainer
 from remesh.v1 import plan_pb2, reshard_pb2, state_pb2
 
-from harness import BIN_DIR, Array, ClusterTest, targets, text_sharding
+from harness import BIN_DIR, CALL_SECONDS, Array, ClusterTest, targets, text_sharding
 
 # Large enough, in windows small enough, that a move takes seconds.
 ARRAYS = [Array(f"w{i}", "f32", (1024, 4096)) for i in range(16)]
 ROWS = text_sharding("{devices=[6,1]<=[6]}", 0, 1, 2, 3, 4, 5)
 COLUMNS = text_sharding("{devices=[1,6]<=[6]}", 5, 4, 3, 2, 1, 0)
 ON_HOST_0, ON_HOST_2 = text_sharding("{devices=[2,1]<=[2]}", 0, 1), text_sharding("{devices=[1,2]<=[2]}", 4, 5)
+# Of a worker's metrics.
+VERIFYING, HEARTBEATS = 'remesh_worker_phase_seconds_count{phase="verifying"}', "remesh_worker_heartbeats_total"
 SLOW = plan_pb2.PlanOptions(window_bytes=64 << 10)
 
 
@@ -91,13 +93,14 @@ class WorkerCrashTest(ClusterTest):
         for _ in range(20):  # where the giver was quicker
             generation = self._state(name).generation
             source_is_open = self.trainers["host-0"].read(name, generation)
+            verified = self._counted(victim, VERIFYING)
             started = self.controller.start_reshard(name, generation, targets(ARRAYS, ON_HOST_2))
             giver, receiver = (self.cluster.workers[host].popen for host in ("host-0", victim))
             for seen in self.controller.reshards.WatchExecution(reshard_pb2.WatchExecutionRequest(name=started.name), timeout=60):
                 if seen.phase >= reshard_pb2.Execution.VERIFYING:
                     break
             giver.send_signal(signal.SIGSTOP)
-            time.sleep(0.5)
+            self._await_word_of(victim, verified)
             quicker = self._execution(started.name).phase > reshard_pb2.Execution.VERIFYING
             if not quicker:
                 receiver.send_signal(signal.SIGSTOP)
@@ -112,6 +115,19 @@ class WorkerCrashTest(ClusterTest):
             if self._state(name).generation > generation:
                 self.move(name, self._state(name).generation, targets(ARRAYS, ON_HOST_0))
         self.fail("no move was caught between verifying and committing")
+
+    def _await_word_of(self, host: str, verified: float) -> None:
+        """Until the host has verified once more and has sent its word: heartbeats are written behind what waits, and the first may have been
+        written already."""
+        self.wait_until(f"{host} has verified", lambda: self._counted(host, VERIFYING) > verified)
+        before = self._counted(host, HEARTBEATS)
+        self.wait_until("two heartbeats", lambda: self._counted(host, HEARTBEATS) >= before + 2)
+
+    def _counted(self, host: str, series: str) -> float:
+        """A series of the host's metrics; 0 if there is none yet."""
+        with urllib.request.urlopen(self.cluster.worker_metrics_url(host), timeout=CALL_SECONDS) as answer:
+            lines = answer.read().decode().splitlines()
+        return sum(float(line.rsplit(" ", 1)[1]) for line in lines if line.startswith(series + " "))
 
     def _run(self, code: int, *words: str) -> str:
         done = subprocess.run([BIN_DIR / "remeshctl", *words], capture_output=True, text=True, timeout=60, check=False)

@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/notification.h"
 #include "absl/time/clock.h"
+#include "service/testing/port_holder.h"
 
 namespace remesh::worker {
 namespace {
@@ -47,7 +48,9 @@ std::unique_ptr<grpc::Server> Serve(grpc::Service& service, int& port) {
 TEST(PlannerLinkTest, APauseEndsWhenThePlannerIsBack) {
   WelcomingPlanner planner(WelcomingPlanner::Then::kListens);
   int port = 0;
-  Serve(planner, port)->Shutdown();  // nobody listens there any more
+  std::unique_ptr<grpc::Server> server = Serve(planner, port);
+  const service::PortHolder held(port);
+  server->Shutdown();  // no one listens there any more
   PlannerChannel channel({.address = absl::StrCat("127.0.0.1:", port)});
   absl::Notification failed, welcomed;
   PlannerLink* begins = nullptr;
@@ -63,7 +66,7 @@ TEST(PlannerLinkTest, APauseEndsWhenThePlannerIsBack) {
   begins = &link;
   link.Start();
   failed.WaitForNotification();
-  const auto server = Serve(planner, port);
+  server = Serve(planner, port);
   welcomed.WaitForNotification();
   link.Stop();
   server->Shutdown();
@@ -74,6 +77,7 @@ TEST(PlannerLinkTest, APauseEndsThoughTheConnectionOutlivedTheStream) {
   WelcomingPlanner planner(WelcomingPlanner::Then::kStops);
   int port = 0;
   std::unique_ptr<grpc::Server> server = Serve(planner, port);
+  const service::PortHolder held(port);
   PlannerChannel channel({.address = absl::StrCat("127.0.0.1:", port)});
   absl::Notification ended, ended_again;
   PlannerLink* begins = nullptr;
@@ -89,8 +93,11 @@ TEST(PlannerLinkTest, APauseEndsThoughTheConnectionOutlivedTheStream) {
   begins = &link;
   link.Start();
   ended.WaitForNotification();
-  absl::SleepFor(absl::Milliseconds(300));  // the pause has begun
+  absl::SleepFor(absl::Milliseconds(300));  // mostly the pause has begun then; either way it ends
   server->Shutdown(std::chrono::system_clock::now());
+  while (channel.Get()->GetState(/*try_to_connect=*/false) == GRPC_CHANNEL_READY) {
+    absl::SleepFor(absl::Milliseconds(1));
+  }
   server = Serve(planner, port);
   ended_again.WaitForNotification();
   link.Stop();

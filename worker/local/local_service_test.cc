@@ -3,6 +3,7 @@
 
 #include <gmock/gmock.h>
 #include <grpcpp/create_channel.h>
+#include <grpcpp/generic/generic_stub.h>
 #include <grpcpp/security/credentials.h>
 #include <gtest/gtest.h>
 #include <stdlib.h>
@@ -49,8 +50,8 @@ class LocalServiceTest : public ::testing::Test {
         buffers_.get(), [this](const std::string& state) { wanted_.push_back(state); });
     service_ = std::make_unique<LocalService>(&strand_, buffers_.get(), calls_.get(), &gate_);
     Serve();
-    stub_ = v1::LocalService::NewStub(
-        grpc::CreateChannel("unix:" + socket_, grpc::InsecureChannelCredentials()));
+    channel_ = grpc::CreateChannel("unix:" + socket_, grpc::InsecureChannelCredentials());
+    stub_ = v1::LocalService::NewStub(channel_);
   }
   ~LocalServiceTest() override {
     server_->Shutdown(std::chrono::seconds(1));
@@ -123,6 +124,20 @@ class LocalServiceTest : public ::testing::Test {
     }
   }
 
+  // Until all calls so far have arrived: they are read before this one, of a method that no service
+  // has, which is answered though the strand is held.
+  void AwaitArrival() {
+    grpc::GenericStub raw(channel_);
+    grpc::ClientContext context;
+    const grpc::Slice empty("");
+    const grpc::ByteBuffer nothing(&empty, 1);
+    grpc::ByteBuffer answer;
+    absl::Notification ended;
+    raw.UnaryCall(&context, "/remesh.v1.LocalService/None", {}, &nothing, &answer,
+                  [&](const grpc::Status&) { ended.Notify(); });
+    ended.WaitForNotification();
+  }
+
   template <typename Request, typename Response>
   absl::Status Call(grpc::Status (v1::LocalService::Stub::*method)(grpc::ClientContext*,
                                                                    const Request&, Response*),
@@ -183,6 +198,7 @@ class LocalServiceTest : public ::testing::Test {
   std::unique_ptr<LocalService> service_;
   SocketGate gate_;
   std::unique_ptr<UnixServer> server_;
+  std::shared_ptr<grpc::Channel> channel_;
   std::unique_ptr<v1::LocalService::Stub> stub_;
   v1::ShardsResponse shards_;
   v1::SealResponse seals_;
@@ -299,7 +315,9 @@ TEST_F(LocalServiceTest, ACallWhoseCallerHasGoneBeforeItsTurnIsNotMade) {
   EXPECT_EQ(Call(&v1::LocalService::Stub::Seal, seal, &seals_, 50).code(),
             absl::StatusCode::kDeadlineExceeded);
   EXPECT_EQ(GetShards(7, /*wait=*/true, 50).code(), absl::StatusCode::kDeadlineExceeded);
-  std::this_thread::sleep_for(std::chrono::milliseconds(200));  // the worker's clock began later
+  AwaitArrival();
+  // The worker counted their 50 ms from their arrival.
+  std::this_thread::sleep_for(std::chrono::milliseconds(100));
   go.Notify();
   EXPECT_EQ(OnStrand([this] { return calls_->waiting(); }), 0);
   EXPECT_EQ(Reason(GetShards(1)), "NOT_READABLE");
