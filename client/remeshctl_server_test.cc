@@ -49,11 +49,6 @@ class FakePlanService : public v1::PlanService::Service {
     return service::StatusToGrpc(
         InvalidField("filter.state", request->filter().state(), "must be a name"));
   }
-  grpc::Status WatchPlans(grpc::ServerContext*, const v1::WatchPlansRequest* request,
-                          grpc::ServerWriter<v1::WatchPlansResponse>*) override {
-    return service::StatusToGrpc(
-        InvalidField("filter.state", request->filter().state(), "must be a name"));
-  }
   grpc::Status ExportPlan(grpc::ServerContext*, const v1::ExportPlanRequest* request,
                           grpc::ServerWriter<v1::ExportPlanResponse>* writer) override {
     v1::ExportPlanResponse part;
@@ -409,11 +404,51 @@ TEST(RemeshctlServerTest, TheTimeoutOfAWatchIsThatOfItsFirstAnswer) {
   const Result seldom = watch("seldom", kShorterThanSilence);
   EXPECT_EQ(seldom.code, 0) << seldom.err;
   EXPECT_EQ(seldom.out, "jobs/j/states/seldom\njobs/j/states/seldom\n");
-  for (const char* command : {"states watch", "plans watch", "cache watch"}) {
-    const Result help = Remeshctl(absl::StrCat(command, " --help"));
-    EXPECT_NE(help.out.find("Longest wait for the first answer, seconds"), std::string::npos)
-        << help.out;
+  const Result help = Remeshctl("states watch --help");
+  EXPECT_NE(help.out.find("Longest wait for the first answer, seconds"), std::string::npos)
+      << help.out;
+}
+
+// Lists another set of plans each time, and then none any more.
+class ChangingPlanService : public v1::PlanService::Service {
+  grpc::Status ListPlans(grpc::ServerContext*, const v1::ListPlansRequest* request,
+                         v1::ListPlansResponse* response) override {
+    const int list = lists_++;
+    if (list == 3) return service::StatusToGrpc(absl::UnavailableError("stopped"));
+    if (request->filter().tier() != v1::MEMORY) return grpc::Status::OK;
+    if (list < 2) Add("plans/a", /*pinned=*/list == 1, *response);
+    if (list > 0) Add("plans/b", /*pinned=*/false, *response);
+    return grpc::Status::OK;
   }
+  static void Add(const std::string& name, bool pinned, v1::ListPlansResponse& response) {
+    v1::Plan& plan = *response.add_plans();
+    plan.set_name(name);
+    plan.set_pinned(pinned);
+  }
+  std::atomic<int> lists_ = 0;
+};
+
+TEST(RemeshctlServerTest, AWatchOfPlansPrintsWhatIsNewChangedAndGoneBetweenLists) {
+  const auto watch = [](const std::string& command) {
+    ChangingPlanService service;
+    const FakeServer server(service);
+    const Result r = Remeshctl(
+        absl::StrCat(command, " --interval 0.01 --tier memory --server ", server.address()));
+    EXPECT_EQ(r.code, 1);
+    EXPECT_NE(r.err.find("stopped"), std::string::npos) << r.err;
+    return r.out;
+  };
+  const std::string lines =
+      "EXISTING plans/a\n"
+      "CHANGED plans/a: pinned no -> yes\n"
+      "NEW plans/b\n"
+      "GONE plans/a\n";
+  EXPECT_EQ(watch("plans watch"), lines);
+  EXPECT_EQ(watch("cache watch"), lines);
+  const std::string json = watch("plans watch -o json");
+  const Json first = Json::parse(json.substr(0, json.find('\n')));
+  EXPECT_EQ(first["event"], "EXISTING");
+  EXPECT_EQ(first["plan"]["name"], "plans/a");
 }
 
 // Regression: the message named a field of the call, which no user has written.

@@ -11,9 +11,9 @@
 #include "base/error.h"
 #include "base/status_macros.h"
 #include "client/commands/commands.h"
-#include "client/commands/plan_events.h"
 #include "client/commands/plan_files.h"
 #include "client/commands/plan_filter_flags.h"
+#include "client/commands/plan_watch.h"
 #include "client/input.h"
 #include "remesh/v1/plan.grpc.pb.h"
 
@@ -27,6 +27,7 @@ struct CacheOptions {
   OutputFormat format = OutputFormat::kTable;
   std::vector<std::string> tiers;
   PlanFilterFlags filter;
+  PlanWatchFlags watch;
   std::filesystem::path folder;
 
   std::unique_ptr<PlanStub> Connect() const {
@@ -117,8 +118,7 @@ absl::Status Flush(const CacheOptions& options) {
 }
 
 absl::Status Watch(const CacheOptions& options) {
-  ASSIGN_OR_RETURN(const v1::PlanFilter filter, ToFilter(options.filter, absl::Now()));
-  return PrintPlanEvents(options.server, options.format, filter);
+  return WatchPlans(options.server, options.format, options.watch);
 }
 
 // Exports every plan; "plans/x" becomes FOLDER/x.plan.
@@ -175,9 +175,9 @@ void AddCache(CLI::App& app, Command& command) {
   flush->add_option("--tier", flushed->tiers, "memory or disk; both without it")
       ->check(CLI::IsMember({"memory", "disk"}))
       ->allow_extra_args(false);
-  const auto [watch, watched] = add("watch", "Print what happens to plans", Watch);
-  AddPlanFilterFlags(*watch, watched->filter);
-  SetHelpOfWatchTimeout(*watch);
+  const auto [watch, watched] =
+      add("watch", "Print the plans that exist, then those that are new, changed or gone", Watch);
+  AddPlanWatchFlags(*watch, watched->watch);
   const auto [to, exported] = add("export", "Write plans into a folder, a file each", Export);
   AddPlanFilterFlags(*to, exported->filter);
   const auto [from, imported] = add("import", "File the plans that a folder holds", Import);

@@ -11,10 +11,10 @@
 #include "absl/time/clock.h"
 #include "base/status_macros.h"
 #include "client/commands/commands.h"
-#include "client/commands/plan_events.h"
 #include "client/commands/plan_files.h"
 #include "client/commands/plan_filter_flags.h"
 #include "client/commands/plan_report.h"
+#include "client/commands/plan_watch.h"
 #include "client/files/new_file.h"
 #include "client/input.h"
 #include "client/plan_stream.h"
@@ -32,6 +32,7 @@ struct PlansOptions {
   std::string name;
   bool full = false;
   PlanFilterFlags filter;
+  PlanWatchFlags watch;
   std::string sort;
   PlanReport report;
   std::string file, spec;
@@ -118,8 +119,7 @@ absl::Status ListPlans(const PlansOptions& options) {
 }
 
 absl::Status Watch(const PlansOptions& options) {
-  ASSIGN_OR_RETURN(const v1::PlanFilter filter, ToFilter(options.filter, absl::Now()));
-  return PrintPlanEvents(options.server, options.format, filter);
+  return WatchPlans(options.server, options.format, options.watch);
 }
 
 absl::Status GetInFull(const PlansOptions& options) {
@@ -226,8 +226,8 @@ void AddPlans(CLI::App& app, Command& command) {
   const auto add = [&](const char* verb, const char* help,
                        absl::Status (*run)(const PlansOptions&)) {
     const auto [sub, options] = AddVerb(*plans, command, verb, help, run);
-    if (run == ListPlans || run == Watch) AddPlanFilterFlags(*sub, options->filter);
-    if (run == Watch) SetHelpOfWatchTimeout(*sub);
+    if (run == ListPlans) AddPlanFilterFlags(*sub, options->filter);
+    if (run == Watch) AddPlanWatchFlags(*sub, options->watch);
     if (run != ListPlans && run != Watch && run != Import)
       sub->add_option("NAME", options->name, "plans/{...}")->required();
     return std::make_pair(sub, options);
@@ -250,7 +250,7 @@ void AddPlans(CLI::App& app, Command& command) {
   add("delete", "Drop a plan from the cache", Delete);
   add("pin", "Keep a plan from eviction", Pin);
   add("unpin", "End a pin", Unpin);
-  add("watch", "Print the plans that are there, then what happens to them", Watch);
+  add("watch", "Print the plans that exist, then those that are new, changed or gone", Watch);
   const auto [to, exported] = add("export", "Write a plan to a file", Export);
   to->add_option("FILE", exported->file, "File to write; - is stdout")
       ->required()

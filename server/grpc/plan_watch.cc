@@ -14,6 +14,19 @@ namespace {
 // Small, because each of many streams may hold a page of existing plans until it is read.
 constexpr size_t kPageSize = 16;
 
+PlanEventPtr Existing(v1::Plan plan) {
+  auto event = std::make_shared<v1::WatchPlansResponse>();
+  event->set_event(v1::WatchPlansResponse::EXISTING);
+  *event->mutable_plan() = std::move(plan);
+  return event;
+}
+
+PlanEventPtr Synced() {
+  auto event = std::make_shared<v1::WatchPlansResponse>();
+  event->set_event(v1::WatchPlansResponse::SYNCED);
+  return event;
+}
+
 }  // namespace
 
 PlanWatchStream* PlanWatchStream::Start(Core& core, OpenWatches::Place place, std::string caller,
@@ -21,8 +34,9 @@ PlanWatchStream* PlanWatchStream::Start(Core& core, OpenWatches::Place place, st
   std::shared_ptr<PlanWatchStream> stream(
       new PlanWatchStream(core, std::move(place), std::move(caller), filter));
   stream->self_ = stream;
-  stream->watch_ = core.plans().watchers().Add(stream);
   absl::ReleasableMutexLock lock(&stream->mutex_);
+  // Before the first page is read, so that no change falls between the two.
+  stream->watch_ = core.plans().watchers().Add(stream);
   stream->Proceed(lock);
   return stream.get();
 }
@@ -32,20 +46,25 @@ void PlanWatchStream::LoadPage() {
   {
     absl::MutexLock lock(&mutex_);
     if (end_) return;
-    place = queue_.BeginPage();
+    place = *next_page_;
   }
   PlanPage page = PageOfPlans(core_.plans(), kPageSize, place, filter_, v1::BASIC);
   absl::ReleasableMutexLock lock(&mutex_);
   loading_ = false;
-  if (!end_) queue_.AddPage(std::move(page));
+  next_page_ = page.next;
+  for (v1::Plan& plan : page.plans) page_.push_back(std::move(plan));
   Proceed(lock);
 }
 
-void PlanWatchStream::Offer(const PlanEventPtr& event) {
-  const bool wanted = Matches(filter_, event->told.plan());
+void PlanWatchStream::RequestPage() {
+  if (loading_) return;
+  ThreadPool& pool = core_.streamers().pool();
+  loading_ = pool.Post({.caller = caller_}, [stream = self_] { stream->LoadPage(); });
+  if (!loading_) EndLocked(NotTaken(pool));
+}
+
+void PlanWatchStream::OnEvent() {
   absl::ReleasableMutexLock lock(&mutex_);
-  if (end_ || finished_) return;
-  if (absl::Status status = queue_.AddEvent(event, wanted); !status.ok()) EndLocked(status);
   Proceed(lock);
 }
 
@@ -57,7 +76,6 @@ void PlanWatchStream::End(const absl::Status& status) {
 
 void PlanWatchStream::EndLocked(const absl::Status& status) {
   if (!end_) end_ = status;
-  queue_.Clear();  // events after a gap would mislead
 }
 
 void PlanWatchStream::OnWriteDone(bool ok) {
@@ -67,31 +85,52 @@ void PlanWatchStream::OnWriteDone(bool ok) {
   Proceed(lock);
 }
 
-void PlanWatchStream::OnCancel() {
-  core_.plans().watchers().Remove(watch_);
-  End(absl::CancelledError("the caller hung up"));
-}
+void PlanWatchStream::OnCancel() { End(absl::CancelledError("the caller hung up")); }
 
 void PlanWatchStream::OnDone() {
-  core_.plans().watchers().Remove(watch_);
+  uint64_t id = 0;
+  {
+    absl::MutexLock lock(&mutex_);
+    id = watch_.id;
+  }
+  core_.plans().watchers().Remove(id);
   place_ = {};
   self_ = nullptr;  // may be the last owner
 }
 
+PlanEventPtr PlanWatchStream::Next() {
+  if (end_) return nullptr;
+  if (!page_.empty()) {
+    PlanEventPtr existing = Existing(std::move(page_.front()));
+    page_.pop_front();
+    return existing;
+  }
+  if (next_page_) {
+    RequestPage();
+    return nullptr;
+  }
+  if (!std::exchange(synced_, true)) return Synced();
+  return NextEvent();
+}
+
+PlanEventPtr PlanWatchStream::NextEvent() {
+  while (true) {
+    absl::StatusOr<PlanEventPtr> event = core_.plans().watchers().Event(watch_.next_event);
+    if (!event.ok()) EndLocked(event.status());
+    if (!event.ok() || *event == nullptr) return nullptr;
+    ++watch_.next_event;
+    if (Matches(filter_, (*event)->plan())) return *std::move(event);
+  }
+}
+
 void PlanWatchStream::Proceed(absl::ReleasableMutexLock& lock) ABSL_NO_THREAD_SAFETY_ANALYSIS {
   if (writing_ || finished_) return;
-  current_ = end_ ? nullptr : queue_.Next();
+  current_ = Next();
   if (current_ != nullptr) {
     writing_ = true;
     lock.Release();
-    StartWrite(&current_->told);
+    StartWrite(current_.get());
     return;
-  }
-  if (!end_ && queue_.wants_page() && !loading_) {
-    loading_ = true;
-    ThreadPool& pool = core_.streamers().pool();
-    if (pool.Post({.caller = caller_}, [stream = self_] { stream->LoadPage(); })) return;
-    EndLocked(NotTaken(pool));
   }
   if (!end_) return;
   finished_ = true;

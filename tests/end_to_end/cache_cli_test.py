@@ -122,18 +122,17 @@ class CacheCommandTest(ClusterTest):
             self.assertEqual(self.plan(spec(rows=rows))["planning"]["cache"], "HIT")
         self.assertEqual(int(self.json("cache", "stats")["computations"]), before)
 
-    def test_watches_print_a_line_an_event(self):
+    def test_watches_print_a_line_a_change(self):
         name = self.plan(spec())["plan"]["name"]
-        with subprocess.Popen([BIN_DIR / "remeshctl", "plans", "watch"], stdout=subprocess.PIPE, text=True, env=self._environment()) as watch:
+        with subprocess.Popen([BIN_DIR / "remeshctl", "plans", "watch", "--interval", "0.1"], stdout=subprocess.PIPE, text=True, env=self._environment()) as watch:
             try:
                 self.assertEqual(watch.stdout.readline(), f"EXISTING {name}\n")
-                self.assertEqual(watch.stdout.readline(), "SYNCED\n")
                 self.ctl("plans", "pin", name)
-                self.assertEqual(watch.stdout.readline(), f"PINNED {name}\n")
+                self.assertEqual(watch.stdout.readline(), f"CHANGED {name}: pinned no -> yes\n")
                 self.ctl("plans", "unpin", name)
-                self.assertEqual(watch.stdout.readline(), f"UNPINNED {name}\n")
+                self.assertEqual(watch.stdout.readline(), f"CHANGED {name}: pinned yes -> no\n")
                 self.ctl("cache", "flush", "--tier", "memory")
-                self.assertEqual(watch.stdout.readline(), f"FLUSHED {name} from MEMORY\n")
+                self.assertEqual(watch.stdout.readline(), f"CHANGED {name}: tier memory -> disk\n")
             finally:
                 watch.kill()
 
