@@ -20,7 +20,7 @@ TLS_FILES = {"tls_certificate_file", "tls_key_file"}
 # What the chart itself sets, or what only a person at a console should: refused in *.config.
 CHART_SETS = {
     "server": {"listen_address", "metrics_address", "port_file", "journal_path", "plan_store_path", "join_token_file",
-               "recover_from_workers", *TLS_FILES, "tls_client_ca_file", "tls_trust_domain"},
+               *TLS_FILES, "tls_client_ca_file", "tls_trust_domain"},
     "worker": {"host", "server_address", "join_token_file", "devices", "device_ids", "buffer_directory", "memory_limit_bytes",
                "socket_path", "keeper_socket", "data_bind_address", "metrics_address", "port_file", *TLS_FILES, "tls_ca_file", "tls_server_name"},
 }

@@ -28,6 +28,8 @@ def options_of(binary: str) -> list:
     """`binary` is server or worker. Order: the table's."""
     rows = []
     for kind, key, rest in ROW.findall((ROOT / binary / "options.cc").read_text()):
+        if kind == "Retired":
+            continue
         doc = "".join(part[1:-1] for part in STRING.findall(rest)).replace('\\"', '"')
         after = [part.strip() for part in STRING.sub("", rest).split(",")][1:]
         bounds = tuple(number(part) for part in after if part) if kind == "Int" else ()

@@ -172,6 +172,9 @@ absl::Status Run(const Start& start) {
   RETURN_IF_ERROR(Validate(options));
   RETURN_IF_ERROR(service::CheckThreadsCanStart(ThreadsNeeded(options)));
   service::StartLogThread();
+  for (const std::string& key : start.settings.IgnoredKeys()) {
+    service::LogWarning("a setting has no effect any more: remove it", {{"key", key}});
+  }
   WarnOfOpenDoor(options);
   auto registry = std::make_shared<prometheus::Registry>();
   service::TlsMetrics tls_metrics(*registry);

@@ -202,8 +202,7 @@ absl::Status CheckJournal(const ServerOptions& o) {
     if (uid.empty() || IsUid(uid)) continue;
     return InvalidField(field, uid, "must be a UUID such as 123e4567-e89b-42d3-a456-426614174000");
   }
-  if (!o.recover_from_workers) return absl::OkStatus();
-  return InvalidField("recover_from_workers", "true", "is not implemented: must be false");
+  return absl::OkStatus();
 }
 
 absl::Status CheckTls(const ServerOptions& o) {
@@ -252,9 +251,7 @@ void AddSettings(ServerOptions& o, Settings& settings) {
                      "The journal's uid, which lets the server start although the journal went "
                      "back in time, as a restored copy has. States that changed since are LOST; "
                      "nothing is freed. Set it for one start only.");
-  settings.AddBool("recover_from_workers", &o.recover_from_workers,
-                   "Start from what the workers hold although the journal is damaged. Not "
-                   "implemented: the server refuses it.");
+  settings.AddRetired("recover_from_workers", "false");
   AddTimes(o, settings);
   AddTopology(o, settings);
   AddPlanning(o, settings);

@@ -27,7 +27,6 @@ struct ServerOptions {
   std::string journal_path = "remesh-journal.db";
   std::string cluster_uid;
   std::string accept_older_journal;
-  bool recover_from_workers = false;
 
   std::chrono::nanoseconds heartbeat_interval = std::chrono::seconds(1);
   std::chrono::nanoseconds lost_after = std::chrono::seconds(5);

@@ -53,6 +53,16 @@ TEST(ServerOptionsTest, BadValuesInTheFileAreNamed) {
   }
 }
 
+TEST(ServerOptionsTest, ARetiredSettingIsIgnoredByName) {
+  ServerOptions options;
+  service::Settings settings;
+  AddSettings(options, settings);
+  EXPECT_TRUE(settings.IgnoredKeys().empty());
+  ASSERT_TRUE(settings.Load("recover_from_workers: false").ok());
+  EXPECT_EQ(settings.IgnoredKeys(), std::vector<std::string>{"recover_from_workers"});
+  EXPECT_EQ(settings.Example("").find("recover_from_workers"), std::string::npos);
+}
+
 TEST(ServerOptionsTest, RacksStandInTheFile) {
   const Loaded loaded = Load(R"(
 topology:

@@ -99,6 +99,12 @@ int Refuse(const std::vector<Problem>& problems) {
   return kUsage;
 }
 
+absl::Status Ignored(const std::string& key) {
+  return MakeError(absl::StatusCode::kFailedPrecondition,
+                   absl::StrCat(key, " has no effect any more: remove it"),
+                   {.reason = "RETIRED_SETTING", .metadata = {{"key", key}}});
+}
+
 std::vector<Problem> ProblemsOf(const Options& options, const std::string& text, Settings& settings,
                                 const CheckSettings& check) {
   std::vector<Problem> problems;
@@ -114,6 +120,7 @@ std::vector<Problem> ProblemsOf(const Options& options, const std::string& text,
   }
   if (!options.check_config) return {};
   const std::string origin = options.config_path.empty() ? "flags" : options.config_path;
+  for (const std::string& key : settings.IgnoredKeys()) Tell({origin, text, Ignored(key)});
   for (absl::Status& status : check()) {
     const bool elsewhere = absl::IsNotFound(status);
     Problem problem{origin, text, std::move(status)};

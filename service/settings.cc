@@ -150,8 +150,10 @@ void Settings::Section(std::string title) { next_section_ = std::move(title); }
 
 void Settings::Add(Row row) {
   REMESH_CHECK(Find(row.key) == nullptr);
-  row.section = std::exchange(next_section_, "");
-  keys_.push_back(row.key);
+  if (!row.is_retired) {
+    row.section = std::exchange(next_section_, "");
+    keys_.push_back(row.key);
+  }
   rows_.push_back(std::move(row));
 }
 
@@ -257,6 +259,22 @@ void Settings::AddBytes(std::string key, int64_t* value, std::string doc) {
        .text = [value] { return FormatByteSize(*value); }});
 }
 
+void Settings::AddRetired(std::string key, std::string value) {
+  auto set = [key, value](const std::vector<std::string>& values, bool) -> absl::Status {
+    if (values == std::vector<std::string>{value}) return absl::OkStatus();
+    return InvalidField(key, absl::StrJoin(values, ","), "has no effect any more: remove it");
+  };
+  Add({.key = std::move(key), .doc = "", .is_retired = true, .set = std::move(set)});
+}
+
+std::vector<std::string> Settings::IgnoredKeys() const {
+  std::vector<std::string> keys;
+  for (const Row& row : rows_) {
+    if (row.is_given) keys.push_back(row.key);
+  }
+  return keys;
+}
+
 Settings::Row* Settings::Find(const std::string& key) {
   const auto found =
       std::find_if(rows_.begin(), rows_.end(), [&](const Row& row) { return row.key == key; });
@@ -270,6 +288,7 @@ absl::Status Settings::SetRow(const std::string& key, const nlohmann::json& valu
   if (!row->is_object) {
     ASSIGN_OR_RETURN(values, ValuesOf(key, value));
   }
+  row->is_given = row->is_retired && commit;
   return row->set(values, commit);
 }
 
@@ -295,6 +314,7 @@ absl::Status Settings::Load(std::string_view yaml) {
 absl::Status Settings::Set(const std::string& key, const std::string& value) {
   Row* row = Find(key);
   if (row == nullptr) return UnknownKey(key, keys_);
+  row->is_given = row->is_retired;
   if (!row->is_list) return row->set({value}, true);
   return row->set(absl::StrSplit(value, ',', absl::SkipEmpty()), true);
 }
@@ -309,7 +329,7 @@ void Settings::AddFlags(CLI::App& app) {
         ->take_last()
         ->type_name("")
         ->default_str(row.default_text)
-        ->group(group);
+        ->group(row.is_retired ? "" : group);  // "": not in --help
   }
 }
 
@@ -330,7 +350,9 @@ void Settings::Live(std::initializer_list<std::string_view> keys) {
 
 std::map<std::string, Settings::Value> Settings::Values() const {
   std::map<std::string, Value> values;
-  for (const Row& row : rows_) values[row.key] = {.text = row.text(), .live = row.is_live};
+  for (const Row& row : rows_) {
+    if (!row.is_retired) values[row.key] = {.text = row.text(), .live = row.is_live};
+  }
   return values;
 }
 
@@ -346,6 +368,7 @@ std::string Settings::Document(std::string_view header,
                                absl::FunctionRef<std::string(const Row&)> text_of) const {
   std::string out = Comment(std::string(header));
   for (const Row& row : rows_) {
+    if (row.is_retired) continue;
     if (!row.section.empty()) absl::StrAppend(&out, "\n# ---- ", row.section, " ----\n");
     const std::string text = text_of(row);
     const std::string live = row.is_live ? " (Takes effect without a restart.)" : "";

@@ -20,7 +20,8 @@ namespace remesh::service {
 
 // The settings of one binary. Each setting is one row, from which come its entry in the YAML file,
 // its flag, its --help text and its part of the commented example file. When a row is added, its
-// variable holds the default. The variable must outlive the table. Not thread-safe.
+// variable holds the default. The variable must outlive the table. Not thread-safe. Has more than 25
+// methods, because each kind of setting has one.
 //
 //   Settings settings;
 //   settings.Section("Network");
@@ -50,6 +51,9 @@ class Settings {
   void AddDuration(std::string key, std::chrono::nanoseconds* value, std::string doc,
                    std::chrono::nanoseconds min = {});              // "5s", "300ms", "0"
   void AddBytes(std::string key, int64_t* value, std::string doc);  // "256MiB", "4096"
+  // A setting of earlier versions. It is documented nowhere, has no effect, and may only have
+  // `value`; see IgnoredKeys().
+  void AddRetired(std::string key, std::string value);
 
   // Sets values from the text of a file. Checks everything before it sets anything.
   // INVALID_ARGUMENT names the key and value; for an unknown key (reason UNKNOWN_KEY) it names the
@@ -65,6 +69,9 @@ class Settings {
     bool live = false;
   };
   std::map<std::string, Value> Values() const;
+
+  // The retired settings that were given.
+  std::vector<std::string> IgnoredKeys() const;
 
   // Adds one flag for each row. Values of flags are kept until ApplyFlags(), so that they override
   // a file. Between the two calls no row may be added and the table must not be moved.
@@ -93,6 +100,8 @@ class Settings {
     bool is_list = false;
     bool is_object = false;
     bool is_live = false;
+    bool is_retired = false;
+    bool is_given = false;  // known of retired rows only
     // Checks `values` (one, unless is_list); sets the variable if `commit`.
     std::function<absl::Status(const std::vector<std::string>& values, bool commit)> set;
     std::function<std::string()> text;  // returns the current value, as YAML

@@ -268,6 +268,26 @@ TEST(SettingsTest, CheckConfigAsksWhatValuesAreTogether) {
   testing::internal::GetCapturedStdout();
 }
 
+TEST(SettingsTest, ARetiredSettingMayStayForOneReleaseButIsDocumentedNowhere) {
+  const std::string path = testing::TempDir() + "/remesh_settings_retired_test.yaml";
+  std::ofstream(path) << "threads: 8\nold: false\n";
+  Values values;
+  Settings settings = Table(values);
+  settings.AddRetired("old", "false");
+  testing::internal::CaptureStdout();
+  testing::internal::CaptureStderr();
+  EXPECT_EQ(Start(settings, {"--config", path, "--check-config"}), 0);
+  EXPECT_EQ(testing::internal::GetCapturedStdout(), "ok\n");
+  EXPECT_EQ(testing::internal::GetCapturedStderr(),
+            path + ":2: old has no effect any more: remove it\n");
+  EXPECT_EQ(settings.IgnoredKeys(), std::vector<std::string>{"old"});
+  EXPECT_EQ(settings.InForce("").find("old:"), std::string::npos);
+  EXPECT_FALSE(settings.Values().contains("old"));
+  const absl::Status status = settings.Load("old: true");
+  EXPECT_EQ(GetErrorInfo(status).metadata["field"], "old");
+  EXPECT_EQ(GetErrorInfo(status).metadata["value"], "true");
+}
+
 TEST(SettingsTest, LiveSettingsSayThatTheyAre) {
   Values values;
   Settings settings = Table(values);
