@@ -112,8 +112,10 @@ class LocalWorld {
       calls_.Retry(command.forget_state().state());
     }
     if (command.has_retire()) {
-      store_->Drop(command.retire().state(), command.retire().generation());
-      calls_.Retry(command.retire().state());
+      const v1::Retire& retire = command.retire();
+      store_->Drop(retire.state(), retire.generation());
+      buffers_.Retired(retire.state(), retire.state_uid(), retire.generation());
+      calls_.Retry(retire.state());
     }
     if (command.has_welcome()) {
       buffers_.ForgetAbsent();

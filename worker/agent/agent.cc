@@ -277,6 +277,7 @@ void Agent::Begin(v1::Prepare command) {
 }
 
 void Agent::Commit(const v1::Commit& command) {
+  buffers_.Committed(command.state(), command.state_uid(), command.generation());
   if (Entry* entry = Find(command.attempt()))
     return Run(KeyOf(command.attempt()), entry->attempt.Commit());
   // The attempt is of an earlier life of this worker, or Commit came again: what trainers have done
@@ -322,6 +323,7 @@ void Agent::Retire(const v1::Retire& command) {
   const Generation* held = store_->Find(command.state(), command.generation());
   if (held != nullptr && held->state_uid() == command.state_uid())
     store_->Recycle(command.state(), command.generation());
+  buffers_.Retired(command.state(), command.state_uid(), command.generation());
   calls_.Retry(command.state());
   metrics_->SetBufferBytes(store_->bytes());
   v1::AttachRequest answer;
@@ -369,6 +371,8 @@ void Agent::FinishForgetting() {
 }
 
 void Agent::Abort(const v1::Abort& command) {
+  if (command.even_committed())
+    buffers_.TakenBack(command.state(), command.state_uid(), command.generation());
   if (Entry* entry = Find(command.attempt()))
     return Run(
         KeyOf(command.attempt()),

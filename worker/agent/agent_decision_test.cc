@@ -90,6 +90,25 @@ TEST_F(AgentDecisionTest, OnlyADecisionTakenBackFreesWhatIsCommitted) {
   }
 }
 
+// Its last assignment is still that of generation 1. It once handed out buffers of that, which the
+// planner then retired with what the trainer had written.
+TEST_F(AgentDecisionTest, AHostThatGaveItsShardsAwayHandsOutNoBuffersOfTheFirstGeneration) {
+  Committed();
+  for (const int64_t generation : {1, 2}) {  // another move, without this host
+    Command(0, [&](v1::AttachResponse& c) {
+      c.mutable_retire()->set_state(kState);
+      c.mutable_retire()->set_generation(generation);
+    });
+  }
+  v1::AllocateRequest request;
+  request.set_state(kState);
+  EXPECT_EQ(GetErrorInfo(hosts_[0]->Allocate(request).status()).reason, "STATE_COMMITTED");
+  EXPECT_FALSE(hosts_[0]->Lend(LendRows(hosts_[0]->handles, "")).ok());
+  EXPECT_EQ(hosts_[0]->Attach().manifests_size(), 0);
+  EXPECT_EQ(GetErrorInfo(hosts_[0]->GetShards(1).status()).reason, "GENERATION_RETIRED");
+  EXPECT_EQ(GetErrorInfo(hosts_[0]->GetShards(3).status()).reason, "GENERATION_NOT_FOUND");
+}
+
 TEST_F(AgentDecisionTest, RetiredAndForgottenNameTheUid) {
   ReadyToMove();
   Command(0, [&](v1::AttachResponse& c) {

@@ -113,6 +113,28 @@ TEST_F(LendingTest, TrainersDoNotGetWhatOneOfThemLends) {
   EXPECT_EQ((*store_->Map(kLentState, 1))->shards[0].data[0], std::byte{'a'});
 }
 
+TEST_F(LendingTest, NothingIsBuiltAfterACommitUnlessItIsTakenBack) {
+  v1::AllocateRequest allocate;
+  allocate.set_state(kLentState);
+  const auto reason = [&] { return GetErrorInfo(buffers_->Allocate(allocate).status()).reason; };
+  buffers_->Committed(kLentState, "another", 2);
+  buffers_->Retired(kLentState, "another", 1);
+  ASSERT_TRUE(Lend(Request(Memory("aaaa"))).ok());
+  store_->Drop(kLentState, 1);  // its lender went away after the decision
+  buffers_->Committed(kLentState, "uid", 2);
+  EXPECT_EQ(reason(), "STATE_COMMITTED");
+  EXPECT_FALSE(Lend(Request(Memory("aaaa"))).ok());
+  buffers_->TakenBack(kLentState, "uid", 2);
+  EXPECT_TRUE(Lend(Request(Memory("aaaa"))).ok());
+  store_->Drop(kLentState, 1);
+  buffers_->Retired(kLentState, "uid", 1);
+  buffers_->TakenBack(kLentState, "uid", 3);  // of another attempt
+  EXPECT_EQ(reason(), "STATE_COMMITTED");
+  buffers_->Assign(TwoShards());
+  EXPECT_EQ(reason(), "BEING_RESERVED");
+  Settle();
+}
+
 TEST_F(LendingTest, ALaterLifeHasItNoMore) {
   ASSERT_TRUE(Lend(Request(Memory("aaaa"))).ok());
   const auto later = BufferStore::Open({.directory = directory_, .boot_id = "boot", .devices = 2});

@@ -2,6 +2,7 @@
 #include "worker/local/state_buffers.h"
 
 #include <algorithm>
+#include <limits>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -70,7 +71,8 @@ StateBuffers::StateBuffers(std::string host, BufferStore* store, FilesQueue* fil
 
 bool StateBuffers::Assign(const v1::Assignment& assignment) {
   v1::Assignment& known = assigned_[assignment.state()];
-  if (known.shards().empty() && assignment.shards().empty() &&
+  const bool passed = passed_.erase(assignment.state()) > 0;
+  if (!passed && known.shards().empty() && assignment.shards().empty() &&
       google::protobuf::util::MessageDifferencer::Equals(known, assignment)) {
     return false;
   }
@@ -86,13 +88,46 @@ void StateBuffers::Announce(const std::string& state, int64_t generation) {
   if (const Generation* held = store_->Find(state, generation)) hooks_.changed(held->Summary());
 }
 
+void StateBuffers::Committed(const std::string& state, const std::string& state_uid,
+                             int64_t generation) {
+  const auto it = assigned_.find(state);
+  if (it == assigned_.end() || it->second.state_uid() != state_uid) return;
+  int64_t& passed = passed_[state];
+  passed = std::max(passed, generation);
+}
+
+void StateBuffers::Retired(const std::string& state, const std::string& state_uid,
+                           int64_t generation) {
+  constexpr int64_t kMax = std::numeric_limits<int64_t>::max();
+  Committed(state, state_uid, std::min(generation, kMax - 1) + 1);
+}
+
+void StateBuffers::TakenBack(const std::string& state, const std::string& state_uid,
+                             int64_t generation) {
+  const auto it = assigned_.find(state);
+  const auto passed = passed_.find(state);
+  if (it == assigned_.end() || it->second.state_uid() != state_uid) return;
+  if (passed != passed_.end() && passed->second == generation) passed_.erase(passed);
+}
+
+const v1::Assignment* StateBuffers::ToBuild(const std::string& state) const {
+  const auto it = assigned_.find(state);
+  if (it == assigned_.end() || it->second.committed()) return nullptr;
+  const auto passed = passed_.find(state);
+  const bool over = passed != passed_.end() && passed->second > it->second.generation();
+  return over ? nullptr : &it->second;
+}
+
 void StateBuffers::WillForget(const std::string& state, const std::string& state_uid) {
   forgetting_.emplace(state, state_uid);
 }
 
 bool StateBuffers::Forget(const std::string& state, const std::string& state_uid) {
   const auto it = assigned_.find(state);
-  if (it != assigned_.end() && it->second.state_uid() == state_uid) assigned_.erase(it);
+  if (it != assigned_.end() && it->second.state_uid() == state_uid) {
+    assigned_.erase(it);
+    passed_.erase(state);
+  }
   for (const Generation* held : store_->ListOf(state)) {
     if (held->state_uid() == state_uid) store_->Drop(state, held->number());
   }
@@ -127,16 +162,15 @@ bool StateBuffers::Current(const Generation& held) const {
 
 void StateBuffers::ForgetAbsent() {
   std::erase_if(assigned_, [](const auto& entry) { return entry.second.shards().empty(); });
+  std::erase_if(passed_, [this](const auto& entry) { return !assigned_.contains(entry.first); });
 }
 
 std::optional<Generation> StateBuffers::Absent(const std::string& state) const {
-  const auto it = assigned_.find(state);
-  if (it == assigned_.end() || !it->second.shards().empty() || it->second.committed() ||
-      Newest(state) != nullptr) {
+  const v1::Assignment* assignment = ToBuild(state);
+  if (assignment == nullptr || !assignment->shards().empty() || Newest(state) != nullptr)
     return std::nullopt;
-  }
   Generation nothing;
-  *nothing.manifest.mutable_assignment() = it->second;
+  *nothing.manifest.mutable_assignment() = *assignment;
   return nothing;
 }
 
@@ -159,7 +193,7 @@ bool StateBuffers::HasShards(const std::string& state) const {
   return newest != nullptr && newest->manifest.sealed_size() > 0;
 }
 
-bool StateBuffers::Committed(const Generation& held) const {
+bool StateBuffers::IsCommitted(const Generation& held) const {
   const auto it = assigned_.find(held.state());
   return held.manifest.assignment().committed() ||
          (it != assigned_.end() && it->second.committed() &&
@@ -201,11 +235,12 @@ absl::StatusOr<const Generation*> StateBuffers::NewestOrReserve(const std::strin
     return StateError(absl::StatusCode::kNotFound, "STATE_NOT_FOUND", state,
                       "is not known on this host");
   }
-  if (it->second.committed()) {
+  const v1::Assignment* assignment = ToBuild(state);
+  if (assignment == nullptr) {
     return StateError(absl::StatusCode::kFailedPrecondition, "STATE_COMMITTED", state,
                       "is committed, and its buffers are not on this host");
   }
-  RETURN_IF_ERROR(Reserve(it->second));
+  RETURN_IF_ERROR(Reserve(*assignment));
   return BeingReserved(state);
 }
 
@@ -327,7 +362,7 @@ absl::Status StateBuffers::CheckMayLend(const std::string& state) const {
   const auto reserving = reserving_.find(state);
   const bool lends = reserving != reserving_.end() && reserving->second.lends;
   if (lends) return BeingReserved(state);
-  if (!it->second.committed() && Newest(state) == nullptr && reserving == reserving_.end())
+  if (ToBuild(state) != nullptr && Newest(state) == nullptr && reserving == reserving_.end())
     return absl::OkStatus();
   return StateError(absl::StatusCode::kFailedPrecondition, "ALREADY_ALLOCATED", state,
                     "has buffers already: nothing can be lent in their place");
@@ -411,10 +446,8 @@ absl::StatusOr<v1::SealResponse> StateBuffers::FinishLending(Opening& opening) {
   RETURN_IF_ERROR(CheckLease(opening.loan));
   RETURN_IF_ERROR(opening.opened);
   const v1::Assignment& assignment = opening.assignment;
-  const auto it = assigned_.find(assignment.state());
-  const bool changed =
-      it == assigned_.end() || it->second.committed() || !SameBuffers(it->second, assignment);
-  if (changed) return StateChanged(opening);
+  const v1::Assignment* now = ToBuild(assignment.state());
+  if (now == nullptr || !SameBuffers(*now, assignment)) return StateChanged(opening);
   RETURN_IF_ERROR(store_->Lend(assignment, std::move(opening.loan.lent)));
   const Generation* held = store_->Find(assignment.state(), assignment.generation());
   hooks_.changed(held->Summary());
@@ -454,8 +487,10 @@ absl::Status StateBuffers::NoGeneration(const std::string& state, int64_t genera
   const Generation* newest = Newest(state);
   const auto assigned = assigned_.find(state);
   const int64_t here = newest == nullptr ? 0 : newest->number();
-  const int64_t latest =
+  const auto passed = passed_.find(state);
+  int64_t latest =
       assigned == assigned_.end() ? here : std::max(here, assigned->second.generation());
+  if (passed != passed_.end()) latest = std::max(latest, passed->second);
   const std::string number = absl::StrCat(generation);
   if (generation >= latest) {
     return StateError(absl::StatusCode::kNotFound, "GENERATION_NOT_FOUND", state,
@@ -507,7 +542,7 @@ absl::Status StateBuffers::Release(const v1::ReleaseRequest& request) {
                       "is not known on this host");
   }
   for (const Generation* held : all) {
-    if (held->phase() == v1::SHARD_PHASE_BUILDING && !Committed(*held)) continue;
+    if (held->phase() == v1::SHARD_PHASE_BUILDING && !IsCommitted(*held)) continue;
     return StateError(
         absl::StatusCode::kFailedPrecondition, "GENERATION_READABLE", request.state(),
         absl::StrCat("has a readable generation ", held->number(), ": DeleteState frees it"),

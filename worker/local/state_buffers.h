@@ -56,6 +56,12 @@ class StateBuffers {
   bool Assign(const v1::Assignment& assignment);
   // Calls `changed` for a generation that other code changed, if it is on this host.
   void Announce(const std::string& state, int64_t generation);
+  // The planner committed this generation of the state: until the next Assign() trainers get no
+  // buffers of an earlier one, unless the decision is taken back. Retired() says the same of what
+  // comes after the generation.
+  void Committed(const std::string& state, const std::string& state_uid, int64_t generation);
+  void Retired(const std::string& state, const std::string& state_uid, int64_t generation);
+  void TakenBack(const std::string& state, const std::string& state_uid, int64_t generation);
   // Says that Forget() will follow: calls for another state of that name wait until then
   // (BEING_RESERVED).
   void WillForget(const std::string& state, const std::string& state_uid);
@@ -95,7 +101,10 @@ class StateBuffers {
   bool Current(const Generation& held) const;
   // Whether `held` was committed, as far as the planner has reported. If so, it stays when a
   // trainer unseals it.
-  bool Committed(const Generation& held) const;
+  bool IsCommitted(const Generation& held) const;
+  // The assignment whose buffers trainers may fill for the first time; nullptr if there is none, or
+  // the state has a later generation.
+  const v1::Assignment* ToBuild(const std::string& state) const;
   // The newest generation of the current state that is not pending; nullptr if there is none.
   const Generation* Newest(const std::string& state) const;
   // Like Newest(), but an error if there is none. Starts the reservation if the state can be
@@ -137,6 +146,9 @@ class StateBuffers {
   FilesQueue* const loans_;
   Hooks hooks_;
   std::map<std::string, v1::Assignment> assigned_;
+  // By state that is assigned: its generations before this one are over, which Assign() has not
+  // said yet.
+  std::map<std::string, int64_t> passed_;
   std::set<std::pair<std::string, std::string>> forgetting_;  // state, uid
   std::map<std::string, Reserving> reserving_;                // by state
   std::vector<std::weak_ptr<const LoanSize>> sizes_;          // of loans; expired: it is closed
