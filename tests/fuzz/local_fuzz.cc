@@ -54,6 +54,8 @@ class LocalWorld {
     REMESH_CHECK(
         static_cast<ptrdiff_t>(again->List().size()) ==
         std::count_if(held.begin(), held.end(), [](const auto* one) { return !one->lent; }));
+    for (const worker::Generation* one : again->List())
+      REMESH_CHECK(one->write() == store_->Find(one->state(), one->number())->write());
   }
 
  private:

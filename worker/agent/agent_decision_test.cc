@@ -109,6 +109,24 @@ TEST_F(AgentDecisionTest, AHostThatGaveItsShardsAwayHandsOutNoBuffersOfTheFirstG
   EXPECT_EQ(GetErrorInfo(hosts_[0]->GetShards(3).status()).reason, "GENERATION_NOT_FOUND");
 }
 
+TEST_F(AgentDecisionTest, ACommitUnsetsTheWrite) {
+  ReadyToMove();
+  v1::SealRequest seal;
+  seal.set_state(kState);
+  seal.set_write("7");
+  ASSERT_TRUE(hosts_[0]->OnStrand([&](Agent& agent) { return agent.buffers().Seal(seal).ok(); }));
+  ASSERT_EQ(hosts_[0]->Attach().manifests_size(), 1);
+  EXPECT_EQ(hosts_[0]->Attach().manifests(0).write(), "7");
+  Prepared();
+  Transfer();
+  Verify();
+  Command(0, [&](v1::AttachResponse& c) { SetCommit(c); });
+  const auto said = hosts_[0]->WaitFor(v1::AttachRequest::kCommitted);
+  ASSERT_TRUE(said);
+  EXPECT_EQ(said->committed().manifest().generation(), 2);
+  EXPECT_EQ(said->committed().manifest().write(), "");
+}
+
 TEST_F(AgentDecisionTest, RetiredAndForgottenNameTheUid) {
   ReadyToMove();
   Command(0, [&](v1::AttachResponse& c) {

@@ -308,6 +308,7 @@ absl::StatusOr<Loan> CheckLoan(const v1::LendRequest& request, uid_t lender,
             .device_of = std::move(made.device_of),
             .size = SizeOf(request, lender)};
   loan.lent.places = std::move(made.places);
+  loan.lent.write = request.write();
   ASSIGN_OR_RETURN(loan.lease, LeaseOf(request, lender, store));
   RETURN_IF_ERROR(CheckTotals(loan.size, open));
   ASSIGN_OR_RETURN(loan.handles, TakeHandles(request, store));

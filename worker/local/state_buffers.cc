@@ -11,6 +11,7 @@
 #include "base/status_macros.h"
 #include "google/protobuf/util/message_differencer.h"
 #include "worker/local/shard_selection.h"
+#include "worker/store/write_name.h"
 
 namespace remesh::worker {
 namespace {
@@ -37,9 +38,24 @@ absl::Status CheckStateName(const std::string& name) {
   return InvalidField("state", name, "must be jobs/{job}/states/{state}");
 }
 
+absl::Status StateMoving(const std::string& state) {
+  return StateError(absl::StatusCode::kFailedPrecondition, "STATE_MOVING", state, "is being moved");
+}
+
+absl::Status WriteDiffers(const Generation& held, const std::string& write) {
+  return StateError(
+      absl::StatusCode::kFailedPrecondition, "WRITE_DIFFERS", held.state(),
+      absl::StrCat("has unsealed shards here of write \"", held.write(), "\", and Seal names \"",
+                   write, "\": seal the write that began, or Unseal first for the other"),
+      {{"write", write}, {"begun_write", held.write()}});
+}
+
+// Without what may change while the buffers stay the same.
 bool SameBuffers(v1::Assignment a, v1::Assignment b) {
-  a.clear_committed();
-  b.clear_committed();
+  for (v1::Assignment* const assignment : {&a, &b}) {
+    assignment->clear_committed();
+    assignment->clear_hosts();
+  }
   return google::protobuf::util::MessageDifferencer::Equals(a, b);
 }
 
@@ -128,6 +144,7 @@ bool StateBuffers::Forget(const std::string& state, const std::string& state_uid
     assigned_.erase(it);
     passed_.erase(state);
   }
+  store_->begun_writes().Drop(state, state_uid);
   for (const Generation* held : store_->ListOf(state)) {
     if (held->state_uid() == state_uid) store_->Drop(state, held->number());
   }
@@ -246,6 +263,8 @@ absl::StatusOr<const Generation*> StateBuffers::NewestOrReserve(const std::strin
 
 absl::Status StateBuffers::Reserve(const v1::Assignment& assignment) {
   ASSIGN_OR_RETURN(Generation begun, store_->Begin(assignment, v1::SHARD_PHASE_BUILDING, {}));
+  const auto write = store_->begun_writes().Find(assignment.state(), assignment.state_uid());
+  begun.manifest.set_write(write.value_or(""));
   struct Filling {
     Generation generation;
     absl::Status filled = absl::CancelledError("reserving was given up");
@@ -263,6 +282,7 @@ absl::Status StateBuffers::Reserve(const v1::Assignment& assignment) {
 
 void StateBuffers::Reserved(Generation generation, const absl::Status& filled) {
   const std::string state = generation.state();
+  const std::string uid = generation.state_uid();
   const int64_t number = generation.number();
   absl::Status status = store_->Finish(std::move(generation), filled);
   const bool given_up = reserving_.extract(state).mapped().given_up;
@@ -270,6 +290,7 @@ void StateBuffers::Reserved(Generation generation, const absl::Status& filled) {
     if (status.ok()) store_->Drop(state, number);
     status = absl::OkStatus();  // waiting calls ask again
   } else if (status.ok()) {
+    store_->begun_writes().Drop(state, uid);
     Announce(state, number);
   }
   hooks_.reserved(state, status);
@@ -317,11 +338,15 @@ absl::StatusOr<const Generation*> StateBuffers::ForSealing(const std::string& st
 
 absl::StatusOr<v1::SealResponse> StateBuffers::SetSealed(const Generation* held,
                                                          const std::vector<int>& shards,
-                                                         bool sealed) {
+                                                         bool sealed, const std::string& write) {
   const int64_t before = held->sealed_shards();
-  if (!held->lent)  // a lent generation stays sealed until it is given back
-    RETURN_IF_ERROR(store_->SetSealed(held->state(), held->number(), shards, sealed));
-  if (held->sealed_shards() != before || shards.empty()) hooks_.changed(held->Summary());
+  const bool renamed = held->write() != write;
+  if (held->lent) {  // stays sealed until it is given back
+    store_->SetLentWrite(held->state(), held->number(), write);
+  } else {
+    RETURN_IF_ERROR(store_->SetSealed(held->state(), held->number(), shards, sealed, write));
+  }
+  if (held->sealed_shards() != before || renamed || shards.empty()) hooks_.changed(held->Summary());
   v1::SealResponse response;
   response.set_sealed_shards(held->sealed_shards());
   response.set_total_shards(held->manifest.sealed_size());
@@ -329,8 +354,17 @@ absl::StatusOr<v1::SealResponse> StateBuffers::SetSealed(const Generation* held,
   return response;
 }
 
+absl::StatusOr<std::string> StateBuffers::WriteToSeal(const Generation& held,
+                                                      const std::string& name) {
+  if (name.empty() || name == held.write()) return held.write();
+  if (!held.all_sealed() && !held.write().empty()) return WriteDiffers(held, name);
+  if (hooks_.moving(held.state())) return StateMoving(held.state());
+  return name;
+}
+
 absl::StatusOr<v1::SealResponse> StateBuffers::Seal(const v1::SealRequest& request) {
   RETURN_IF_ERROR(CheckStateName(request.state()));
+  RETURN_IF_ERROR(CheckWriteName(request.write()));
   // Every host of a job may seal, whether or not it has a shard.
   if (const auto nothing = Absent(request.state())) {
     RETURN_IF_ERROR(SelectShards(*nothing, request.shards()).status());
@@ -340,7 +374,8 @@ absl::StatusOr<v1::SealResponse> StateBuffers::Seal(const v1::SealRequest& reque
   }
   ASSIGN_OR_RETURN(const Generation* held, ForSealing(request.state()));
   ASSIGN_OR_RETURN(const std::vector<int> shards, SelectShards(*held, request.shards()));
-  return SetSealed(held, shards, true);
+  ASSIGN_OR_RETURN(const std::string write, WriteToSeal(*held, request.write()));
+  return SetSealed(held, shards, true, write);
 }
 
 // A loan whose memory is being opened.
@@ -387,6 +422,7 @@ absl::StatusOr<v1::SealResponse> StateBuffers::Lend(const v1::LendRequest& reque
                                                     LendDone done) {
   const std::string& state = request.state();
   RETURN_IF_ERROR(CheckMayLend(state));
+  RETURN_IF_ERROR(CheckWriteName(request.write()));
   const v1::Assignment& assignment = assigned_.at(state);
   if (assignment.shards().empty()) {
     v1::SealResponse response;
@@ -449,6 +485,7 @@ absl::StatusOr<v1::SealResponse> StateBuffers::FinishLending(Opening& opening) {
   const v1::Assignment* now = ToBuild(assignment.state());
   if (now == nullptr || !SameBuffers(*now, assignment)) return StateChanged(opening);
   RETURN_IF_ERROR(store_->Lend(assignment, std::move(opening.loan.lent)));
+  store_->begun_writes().Drop(assignment.state(), assignment.state_uid());
   const Generation* held = store_->Find(assignment.state(), assignment.generation());
   hooks_.changed(held->Summary());
   v1::SealResponse response;
@@ -463,22 +500,24 @@ void StateBuffers::StopLending(const std::string& state) {
   if (it != reserving_.end() && it->second.lends) GiveUp(state);
 }
 
+// Ends a loan, for a write whose name must outlive it.
+v1::SealResponse StateBuffers::GiveBack(const Generation* held, const std::string& write) {
+  store_->begun_writes().Add(held->state(), held->state_uid(), write);
+  v1::SealResponse response;
+  response.set_total_shards(held->manifest.sealed_size());
+  response.set_generation(held->number());
+  Give(held, write);
+  return response;
+}
+
 absl::StatusOr<v1::SealResponse> StateBuffers::Unseal(const v1::UnsealRequest& request) {
   RETURN_IF_ERROR(CheckStateName(request.state()));
+  RETURN_IF_ERROR(CheckWriteName(request.write()));
   ASSIGN_OR_RETURN(const Generation* held, ForSealing(request.state()));
   ASSIGN_OR_RETURN(const std::vector<int> shards, SelectShards(*held, request.shards()));
-  if (hooks_.moving(request.state())) {
-    return StateError(absl::StatusCode::kFailedPrecondition, "STATE_MOVING", request.state(),
-                      "is being moved");
-  }
-  if (held->lent) {
-    v1::SealResponse response;
-    response.set_total_shards(held->manifest.sealed_size());
-    response.set_generation(held->number());
-    Give(held);
-    return response;
-  }
-  return SetSealed(held, shards, false);
+  if (hooks_.moving(request.state())) return StateMoving(request.state());
+  if (held->lent) return GiveBack(held, request.write());
+  return SetSealed(held, shards, false, request.write());
 }
 
 // Error for a generation that is not on this host. It may still come, unless a later generation
@@ -549,15 +588,20 @@ absl::Status StateBuffers::Release(const v1::ReleaseRequest& request) {
         {{"generation", absl::StrCat(held->number())}});
   }
   if (reserving_.contains(request.state())) GiveUp(request.state());
-  for (const Generation* held : all) Give(held);
+  for (const Generation* held : all) {
+    const std::string write = held->write();
+    if (!write.empty()) store_->begun_writes().Add(held->state(), held->state_uid(), write);
+    Give(held, write);
+  }
   return absl::OkStatus();
 }
 
-void StateBuffers::Give(const Generation* held) {
+void StateBuffers::Give(const Generation* held, const std::string& write) {
   v1::StateManifest gone = held->Summary();
   gone.set_phase(v1::SHARD_PHASE_BUILDING);
   gone.set_sealed_shards(0);
   gone.set_bytes(0);
+  gone.set_write(write);
   store_->Drop(held->state(), held->number());
   hooks_.changed(gone);
 }

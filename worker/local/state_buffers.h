@@ -111,8 +111,9 @@ class StateBuffers {
   // allocated, and then returns BEING_RESERVED.
   absl::StatusOr<const Generation*> NewestOrReserve(const std::string& state);
   absl::Status CheckNoneStale(const std::string& state) const;
-  // Frees a generation that is no longer readable, and calls `changed`.
-  void Give(const Generation* held);
+  // Frees a generation that is no longer readable, and calls `changed`. `write` is what the state's
+  // next shards here are of, as far as it has begun.
+  void Give(const Generation* held, const std::string& write = "");
   absl::Status Reserve(const v1::Assignment& assignment);
   struct Opening;
   absl::Status CheckMayLend(const std::string& state) const;
@@ -129,8 +130,12 @@ class StateBuffers {
   std::optional<Generation> AbsentGeneration(const std::string& state, int64_t generation) const;
   absl::StatusOr<const Generation*> ForSealing(const std::string& state) const;
   absl::Status NoGeneration(const std::string& state, int64_t generation) const;
+  // The write of `held` once it is sealed by this name. FAILED_PRECONDITION: WRITE_DIFFERS, or
+  // STATE_MOVING for what would change a write that moves.
+  absl::StatusOr<std::string> WriteToSeal(const Generation& held, const std::string& name);
   absl::StatusOr<v1::SealResponse> SetSealed(const Generation* held, const std::vector<int>& shards,
-                                             bool sealed);
+                                             bool sealed, const std::string& write);
+  v1::SealResponse GiveBack(const Generation* held, const std::string& write);
 
   struct Reserving {
     std::string state_uid;

@@ -16,12 +16,14 @@
 #include "worker/store/durable_file.h"
 #include "worker/store/generation_folder.h"
 #include "worker/store/generation_segments.h"
+#include "worker/store/write_name.h"
 
 namespace remesh::worker {
 namespace fs = std::filesystem;
 namespace {
 
 constexpr char kTrash[] = ".trash";
+constexpr char kBegunWrites[] = "/writes";
 
 bool AllSealed(const worker::GenerationManifest& manifest) {
   return std::all_of(manifest.sealed().begin(), manifest.sealed().end(), [](bool s) { return s; });
@@ -81,6 +83,8 @@ absl::Status BufferStore::Adopt() {
     if (!IsHidden(folder)) fs::remove(folder, not_empty);
   }
   DropUnknownSegments();
+  const absl::Status begun = begun_writes_.Open(options_.directory + kBegunWrites);
+  if (!begun.ok()) notes_.push_back(absl::StrCat("left out: ", std::string(begun.message())));
   return absl::OkStatus();
 }
 
@@ -239,6 +243,7 @@ absl::Status BufferStore::Lend(const v1::Assignment& assignment, LentShards lent
   generation.manifest.set_phase(v1::SHARD_PHASE_READY);
   generation.manifest.set_cluster_uid(cluster_uid_);
   generation.manifest.mutable_sealed()->Resize(assignment.shards_size(), true);
+  generation.manifest.set_write(std::move(lent.write));
   generation.lent = true;
   generation.lease = mapped.lease;
   RETURN_IF_ERROR(CheckAbsent(generation));
@@ -310,8 +315,10 @@ absl::Status BufferStore::Fill(const Generation& generation,
   }
   RETURN_IF_ERROR(MakeFiles(generation, cancelled));
   RETURN_IF_ERROR(MakeSegments(options_.segments, generation));
-  // Later manifests have the same size, except for the phase and the packed flags.
-  const int64_t manifest_bytes = static_cast<int64_t>(generation.manifest.ByteSizeLong()) + 64;
+  // Later manifests have the same size, except for the phase, the packed flags and the write.
+  constexpr int64_t kLaterBytes = 64 + 2 + kWriteBytesMax;
+  const int64_t manifest_bytes =
+      static_cast<int64_t>(generation.manifest.ByteSizeLong()) + kLaterBytes;
   RETURN_IF_ERROR(ReserveWrites(generation.folder + kManifest, manifest_bytes));
   return WriteDurably(generation.folder + kManifest, generation.manifest);
 }
@@ -357,7 +364,8 @@ absl::Status BufferStore::SetPhase(const std::string& state, int64_t generation,
 }
 
 absl::Status BufferStore::SetSealed(const std::string& state, int64_t generation,
-                                    absl::Span<const int> shards, bool sealed) {
+                                    absl::Span<const int> shards, bool sealed,
+                                    const std::optional<std::string>& write) {
   const auto it = generations_.find({state, generation});
   REMESH_CHECK(it != generations_.end() && !it->second.pending() && !it->second.lent);
   Generation next = it->second;
@@ -365,6 +373,7 @@ absl::Status BufferStore::SetSealed(const std::string& state, int64_t generation
   next.manifest.set_phase(AllSealed(next.manifest) ? v1::SHARD_PHASE_READY
                                                    : v1::SHARD_PHASE_BUILDING);
   next.modified = next.modified && next.sealed_shards() > 0;
+  if (write) next.manifest.set_write(*write);
   RETURN_IF_ERROR(Write(next));
   it->second = std::move(next);
   return absl::OkStatus();
@@ -373,6 +382,13 @@ absl::Status BufferStore::SetSealed(const std::string& state, int64_t generation
 void BufferStore::NoteModified(const std::string& state, int64_t generation) {
   const auto it = generations_.find({state, generation});
   if (it != generations_.end()) it->second.modified = true;
+}
+
+void BufferStore::SetLentWrite(const std::string& state, int64_t generation,
+                               const std::string& write) {
+  const auto it = generations_.find({state, generation});
+  REMESH_CHECK(it != generations_.end() && it->second.lent);
+  it->second.manifest.set_write(write);
 }
 
 absl::Status BufferStore::Write(const Generation& generation) const {

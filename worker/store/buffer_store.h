@@ -6,6 +6,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <utility>
@@ -16,6 +17,7 @@
 #include "remesh/v1/worker.pb.h"
 #include "worker/device/shard_view.h"
 #include "worker/manifest.pb.h"
+#include "worker/store/begun_writes.h"
 #include "worker/store/buffer_file.h"
 #include "worker/store/buffer_pool.h"
 #include "worker/store/device_segments.h"
@@ -91,9 +93,13 @@ class BufferStore {
   absl::Status SetPhase(const std::string& state, int64_t generation, v1::ShardPhase phase);
 
   // Seals or unseals shards. The generation becomes READY if all are sealed, else BUILDING.
-  // REQUIRES: it is here, not pending() and not lent; indices in range.
+  // REQUIRES: it is here, not pending() and not lent; indices in range. `write` names its write;
+  // nullopt: as before.
   absl::Status SetSealed(const std::string& state, int64_t generation, absl::Span<const int> shards,
-                         bool sealed);
+                         bool sealed, const std::optional<std::string>& write = std::nullopt);
+
+  // Names the write of a generation that is lent. REQUIRES: it is here and lent.
+  void SetLentWrite(const std::string& state, int64_t generation, const std::string& write);
 
   // Sets Generation::modified, if the generation is here.
   void NoteModified(const std::string& state, int64_t generation);
@@ -127,6 +133,7 @@ class BufferStore {
   DeviceSegments* segments() const { return options_.segments; }
   int devices() const { return options_.devices; }
   HandleTable* handles() const { return options_.handles; }
+  BegunWrites& begun_writes() { return begun_writes_; }
 
   // Bytes in use now, scratch included.
   int64_t bytes() const { return space_->bytes(); }
@@ -175,6 +182,7 @@ class BufferStore {
   const std::shared_ptr<MemorySpace> space_;
   mutable BufferPool pool_;  // thread-safe
   const std::shared_ptr<ScratchPool> scratch_;
+  BegunWrites begun_writes_;
   std::vector<std::string> notes_;
   bool all_known_ = true;  // Open() has left out nothing that lies in the directory
   int64_t removed_ = 0;

@@ -118,6 +118,22 @@ TEST_F(BufferStoreTest, ALaterLifeAdoptsContentAndSeals) {
   EXPECT_EQ(Open()->Find(kState, 1)->phase(), v1::SHARD_PHASE_READY);
 }
 
+TEST_F(BufferStoreTest, TheWriteIsKeptUntilAnExecutionWritesTheNextGeneration) {
+  {
+    auto store = Open();
+    ASSERT_TRUE(store->Create(Rows(), v1::SHARD_PHASE_BUILDING).ok());
+    EXPECT_EQ(store->Find(kState, 1)->Summary().write(), "");
+    ASSERT_TRUE(store->SetSealed(kState, 1, {0}, true, "7").ok());
+    ASSERT_TRUE(store->SetSealed(kState, 1, {1, 2}, true).ok());
+    ASSERT_TRUE(store->Create(Rows(2), v1::SHARD_PHASE_PREPARED, Attempt()).ok());
+    for (const v1::ShardPhase phase : {v1::SHARD_PHASE_VERIFIED, v1::SHARD_PHASE_READY})
+      ASSERT_TRUE(store->SetPhase(kState, 2, phase).ok());
+  }
+  auto store = Open();
+  EXPECT_EQ(store->Find(kState, 1)->Summary().write(), "7");
+  EXPECT_EQ(store->Find(kState, 2)->Summary().write(), "");
+}
+
 TEST_F(BufferStoreTest, PreparedIsDroppedByALaterLifeAndVerifiedKept) {
   {
     auto store = Open();

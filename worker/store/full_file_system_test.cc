@@ -13,6 +13,7 @@
 
 #include "worker/store/buffer_store.h"
 #include "worker/store/durable_file.h"
+#include "worker/store/write_name.h"
 
 namespace remesh::worker {
 namespace {
@@ -78,7 +79,8 @@ int LiveOnAFullFileSystem(const std::string& directory) {
   if (!Fill(directory + "/filler")) return 2;
   for (uint64_t epoch = 1; epoch < 20; ++epoch) {
     if (!WriteEpoch(record, epoch)) return 3;
-    if (!Fine("seal", (*store)->SetSealed(kFullState, 1, {0}, epoch % 2 == 1))) return 4;
+    const std::string write(epoch % 2 == 1 ? kWriteBytesMax : 0, 'x');
+    if (!Fine("seal", (*store)->SetSealed(kFullState, 1, {0}, epoch % 2 == 1, write))) return 4;
   }
   for (const v1::ShardPhase phase : {v1::SHARD_PHASE_VERIFIED, v1::SHARD_PHASE_READY}) {
     if (!Fine("phase", (*store)->SetPhase(kFullState, 2, phase))) return 5;

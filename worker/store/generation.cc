@@ -42,6 +42,7 @@ v1::StateManifest Generation::Summary() const {
   summary.set_sealed_shards(sealed_shards());
   summary.set_total_shards(manifest.sealed_size());
   summary.set_bytes(places.shard_bytes);
+  summary.set_write(write());
   return summary;
 }
 

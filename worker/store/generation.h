@@ -49,9 +49,11 @@ struct Generation {
   const std::string& state_uid() const { return manifest.assignment().state_uid(); }
   int64_t number() const { return manifest.assignment().generation(); }
   v1::ShardPhase phase() const { return manifest.phase(); }
+  const std::string& write() const { return manifest.write(); }
   // Whether it is of an execution that has not committed, so not the trainers' yet.
   bool pending() const;
   int64_t sealed_shards() const;
+  bool all_sealed() const { return sealed_shards() == manifest.sealed_size(); }
   // The segment that stands for the shard's file; null if the shard is in a file.
   const DeviceSegment* SegmentOf(int shard) const;
   std::string PathOf(int shard) const;

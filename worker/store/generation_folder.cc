@@ -10,6 +10,7 @@
 #include "base/status_macros.h"
 #include "worker/store/durable_file.h"
 #include "worker/store/state_folder.h"
+#include "worker/store/write_name.h"
 
 namespace remesh::worker {
 namespace fs = std::filesystem;
@@ -79,6 +80,7 @@ absl::Status ReadGeneration(const std::string& directory, const std::string& fol
   if (manifest.phase() < v1::SHARD_PHASE_BUILDING || manifest.phase() > v1::SHARD_PHASE_VERIFIED) {
     return Unusable("its phase is unknown");
   }
+  RETURN_IF_ERROR(CheckWriteName(manifest.write()));
   return CheckFiles(folder, generation);
 }
 

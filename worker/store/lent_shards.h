@@ -34,6 +34,7 @@ struct LentShards {
   std::shared_ptr<MappedShards> mapped;
   int64_t missing_bytes = 0;  // of all memories, as in LentMemory
   std::vector<Place> places;  // by shard, as in the assignment
+  std::string write = {};     // LendRequest.write
 };
 
 // Kind and device of lent memory, as the lender states them. `kind` is "host" or the kind of the
