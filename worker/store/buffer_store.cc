@@ -356,6 +356,7 @@ absl::Status BufferStore::SetPhase(const std::string& state, int64_t generation,
   next.manifest.set_phase(phase);
   if (phase == v1::SHARD_PHASE_READY) {
     next.manifest.mutable_assignment()->set_committed(true);
+    next.manifest.clear_write();
     std::fill(next.manifest.mutable_sealed()->begin(), next.manifest.mutable_sealed()->end(), true);
   }
   RETURN_IF_ERROR(Write(next));

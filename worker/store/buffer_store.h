@@ -88,8 +88,8 @@ class BufferStore {
   absl::Status Fill(const Generation& generation, const std::atomic<bool>* cancelled) const;
   absl::Status Finish(Generation generation, const absl::Status& filled);
 
-  // Changes PREPARED to VERIFIED, or VERIFIED to READY with every shard sealed. REQUIRES: the
-  // generation is here and pending().
+  // Changes PREPARED to VERIFIED, or VERIFIED to READY with every shard sealed, of no write.
+  // REQUIRES: the generation is here and pending().
   absl::Status SetPhase(const std::string& state, int64_t generation, v1::ShardPhase phase);
 
   // Seals or unseals shards. The generation becomes READY if all are sealed, else BUILDING.
