@@ -42,6 +42,17 @@ absl::Status StateMoving(const std::string& state) {
   return StateError(absl::StatusCode::kFailedPrecondition, "STATE_MOVING", state, "is being moved");
 }
 
+// Of a call that begins a write of a state whose other hosts would look as if they had done so.
+absl::Status WriteIdNeeded(const std::string& state, int32_t hosts) {
+  const std::string count = absl::StrCat(hosts);
+  return StateError(
+      absl::StatusCode::kFailedPrecondition, "WRITE_ID_NEEDED", state,
+      absl::StrCat("has shards on ", count,
+                   " hosts: name the write, the same on all of them (--write of put, "
+                   "unseal and seal, write= of a Trainer); the training step will do"),
+      {{"hosts", count}});
+}
+
 absl::Status WriteDiffers(const Generation& held, const std::string& write) {
   return StateError(
       absl::StatusCode::kFailedPrecondition, "WRITE_DIFFERS", held.state(),
@@ -354,6 +365,14 @@ absl::StatusOr<v1::SealResponse> StateBuffers::SetSealed(const Generation* held,
   return response;
 }
 
+// Without an assignment of this generation since the worker's start, what it was then.
+int32_t StateBuffers::HostsOf(const Generation& held) const {
+  const auto it = assigned_.find(held.state());
+  const bool assigned = it != assigned_.end() && it->second.state_uid() == held.state_uid() &&
+                        it->second.generation() == held.number();
+  return assigned ? it->second.hosts() : held.manifest.assignment().hosts();
+}
+
 absl::StatusOr<std::string> StateBuffers::WriteToSeal(const Generation& held,
                                                       const std::string& name) {
   if (name.empty() || name == held.write()) return held.write();
@@ -428,6 +447,10 @@ absl::StatusOr<v1::SealResponse> StateBuffers::Lend(const v1::LendRequest& reque
     v1::SealResponse response;
     response.set_generation(assignment.generation());
     return response;
+  }
+  if (request.write().empty() && assignment.hosts() > 1 &&
+      store_->begun_writes().Find(state, assignment.state_uid())) {
+    return WriteIdNeeded(state, assignment.hosts());
   }
   ASSIGN_OR_RETURN(const ShardPlaces places, PlaceShards(assignment, store_->devices()));
   ASSIGN_OR_RETURN(Loan loan,
@@ -516,6 +539,9 @@ absl::StatusOr<v1::SealResponse> StateBuffers::Unseal(const v1::UnsealRequest& r
   ASSIGN_OR_RETURN(const Generation* held, ForSealing(request.state()));
   ASSIGN_OR_RETURN(const std::vector<int> shards, SelectShards(*held, request.shards()));
   if (hooks_.moving(request.state())) return StateMoving(request.state());
+  const int32_t hosts = HostsOf(*held);
+  if (request.write().empty() && !shards.empty() && hosts > 1)
+    return WriteIdNeeded(request.state(), hosts);
   if (held->lent) return GiveBack(held, request.write());
   return SetSealed(held, shards, false, request.write());
 }

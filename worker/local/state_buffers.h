@@ -130,6 +130,7 @@ class StateBuffers {
   std::optional<Generation> AbsentGeneration(const std::string& state, int64_t generation) const;
   absl::StatusOr<const Generation*> ForSealing(const std::string& state) const;
   absl::Status NoGeneration(const std::string& state, int64_t generation) const;
+  int32_t HostsOf(const Generation& held) const;
   // The write of `held` once it is sealed by this name. FAILED_PRECONDITION: WRITE_DIFFERS, or
   // STATE_MOVING for what would change a write that moves.
   absl::StatusOr<std::string> WriteToSeal(const Generation& held, const std::string& name);

@@ -57,6 +57,12 @@ class WritesTest : public LendingTest {
     request.set_state(kLentState);
     return buffers_->Release(request);
   }
+  // Other hosts have shards of the state, too.
+  static v1::Assignment OnTwoHosts() {
+    v1::Assignment assignment = TwoShards();
+    assignment.set_hosts(2);
+    return assignment;
+  }
   // All shards sealed, of no write.
   void Filled() {
     ASSERT_TRUE(Allocate().ok());
@@ -231,6 +237,55 @@ TEST_F(WritesTest, NamesThatCannotBeAreRefusedBeforeAnythingChanges) {
     EXPECT_EQ(GetErrorInfo(refused).metadata["field"], "write");
   }
   EXPECT_EQ(Phase(), v1::SHARD_PHASE_READY);
+}
+
+TEST_F(WritesTest, OnSeveralHostsAWriteThatBeginsHasAName) {
+  buffers_->Assign(OnTwoHosts());
+  Filled();  // at first there is nothing to be mixed with
+  const absl::Status needed = Unseal("");
+  EXPECT_EQ(needed.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_EQ(Reason(needed), "WRITE_ID_NEEDED");
+  EXPECT_EQ(GetErrorInfo(needed).metadata["hosts"], "2");
+  EXPECT_THAT(std::string(needed.message()), HasSubstr("--write"));
+  EXPECT_EQ(Reason(Unseal("", 10)), "WRITE_ID_NEEDED");
+  EXPECT_EQ(Phase(), v1::SHARD_PHASE_READY);
+  ASSERT_TRUE(Unseal("7").ok());
+  ASSERT_TRUE(Seal("").ok());
+  EXPECT_EQ(Write(), "7");
+}
+
+TEST_F(WritesTest, OnSeveralHostsALoanAfterOneThatWasGivenBackHasAName) {
+  for (const bool restarted : {false, true}) {
+    buffers_->Assign(OnTwoHosts());
+    ASSERT_TRUE(LendAs("").ok());
+    EXPECT_EQ(Reason(Unseal("")), "WRITE_ID_NEEDED");
+    EXPECT_EQ(Phase(), v1::SHARD_PHASE_READY);
+    ASSERT_TRUE(Unseal("7").ok());
+    if (restarted) Restart(OnTwoHosts());
+    EXPECT_EQ(Reason(LendAs("")), "WRITE_ID_NEEDED") << restarted;
+    ASSERT_TRUE(LendAs("7").ok());
+    EXPECT_EQ(Write(), "7");
+    buffers_->Forget(kLentState, "uid");
+  }
+}
+
+TEST_F(WritesTest, ALoanThatWasLostIsMadeAgainWithoutAName) {
+  buffers_->Assign(OnTwoHosts());
+  ASSERT_TRUE(LendAs("").ok());
+  Restart(OnTwoHosts());
+  EXPECT_TRUE(LendAs("").ok());
+}
+
+TEST_F(WritesTest, APlannerThatDoesNotCountHostsChecksNothing) {
+  buffers_->Assign(OnTwoHosts());
+  Filled();
+  buffers_->Assign(TwoShards());  // an older planner
+  ASSERT_TRUE(Unseal("").ok());
+  ASSERT_TRUE(Seal("").ok());
+  v1::Assignment later = TwoShards();
+  later.set_generation(2);
+  buffers_->Assign(later);  // says nothing of the generation that is here
+  EXPECT_EQ(Reason(Unseal("")), "WRITE_ID_NEEDED");
 }
 
 // A planner that counts hosts takes over from one that does not.
