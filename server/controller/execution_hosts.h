@@ -10,7 +10,8 @@
 
 namespace remesh::server {
 
-// The progress of one host of an execution.
+// The progress of one host of an execution. Has more than 12 fields because each answer that the
+// execution waits for is noted for itself.
 struct ExecutionHost {
   std::string name;
   bool receives = false;  // shards of the target

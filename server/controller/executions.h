@@ -23,7 +23,8 @@
 namespace remesh::server {
 
 // All executions, running and ended: carries out their actions and applies what their end changes.
-// Knows the hosts and the states. Not thread-safe.
+// Knows the hosts and the states. Has more than 25 methods, as each event and each question has its
+// own. Not thread-safe.
 class Executions {
  public:
   Executions(const ControllerOptions& options, const RandomBits& random,

@@ -15,9 +15,6 @@ namespace {
 // of error sends no wake-up.
 constexpr std::chrono::milliseconds kLookEvery{20};
 
-// The most attempts in a heartbeat. A host has at most as many devices, and each serves one attempt.
-constexpr size_t kReportedMax = 4096;
-
 }  // namespace
 
 DataThread::DataThread(std::unique_ptr<Transport> transport,
@@ -58,7 +55,7 @@ void DataThread::Open(const std::string& attempt, Opening opening,
   Post([this, attempt, opening = std::make_unique<Opening>(std::move(opening)),
         opened = std::move(opened)]() mutable {
     if (closing_) return opened(absl::CancelledError("the worker stops"));
-    opening->options.slices_done = AddCounter(attempt, opening->id);
+    opening->options.slices_done = slices_.Add(attempt, opening->id);
     auto mover = std::make_unique<Mover>(std::move(opening->moves), std::move(opening->peer_names),
                                          opening->options, transport_.get(), devices(),
                                          std::move(opening->events));
@@ -69,40 +66,10 @@ void DataThread::Open(const std::string& attempt, Opening opening,
     } else {
       mover->Stop();
       mover.reset();
-      DropCounter(attempt);
+      slices_.Drop(attempt);
     }
     opened(status);
   });
-}
-
-std::atomic<uint64_t>* DataThread::AddCounter(const std::string& attempt, const v1::AttemptId& id) {
-  absl::MutexLock lock(&mutex_);
-  const auto [counter, added] = counters_.try_emplace(attempt);
-  REMESH_CHECK(added);
-  counter->second.id = id;
-  return &counter->second.slices;
-}
-
-void DataThread::DropCounter(const std::string& attempt) {
-  absl::MutexLock lock(&mutex_);
-  const auto counter = counters_.find(attempt);
-  slices_before_ += counter->second.slices;
-  counters_.erase(counter);
-}
-
-void DataThread::AddSlices(v1::Heartbeat& beat) const {
-  absl::MutexLock lock(&mutex_);
-  uint64_t all = 1 + slices_before_;
-  size_t reported = 0;
-  for (const auto& [attempt, counter] : counters_) {
-    const uint64_t slices = counter.slices;
-    all += slices;
-    if (++reported > kReportedMax) continue;
-    v1::AttemptSlices& message = *beat.add_attempts();
-    *message.mutable_attempt() = counter.id;
-    message.set_slices(1 + slices);
-  }
-  beat.set_slices(all);
 }
 
 void DataThread::Grant(const std::string& attempt, int32_t until) {
@@ -175,7 +142,7 @@ bool DataThread::ReapStopped() {
     const auto mover = movers_.find(current->first);
     if (!mover->second->stopped()) continue;
     movers_.erase(mover);
-    DropCounter(current->first);
+    slices_.Drop(current->first);
     Stopped waiting = std::move(current->second);
     stopping_.erase(current);
     for (auto& stopped : waiting) stopped();

@@ -11,9 +11,9 @@
 
 #include "absl/functional/any_invocable.h"
 #include "absl/synchronization/mutex.h"
-#include "remesh/v1/worker.pb.h"
 #include "worker/device/device.h"
 #include "worker/execution/mover.h"
+#include "worker/execution/slice_counters.h"
 #include "worker/transport/transport.h"
 
 namespace remesh::worker {
@@ -50,9 +50,8 @@ class DataThread {
   const std::string& transport_name() const { return name_; }
   const std::string& stream_name() const { return stream_name_; }
   const std::string& transport_address() const { return address_; }
-  // Sets how many slices the movers have finished: each open one, and all together since this
-  // thread began. Both are counted from 1.
-  void AddSlices(v1::Heartbeat& beat) const;
+  // See SliceCounters::Report().
+  void AddSlices(v1::Heartbeat& beat) const { slices_.Report(beat); }
 
   // REQUIRES: no mover is open for `attempt`.
   void Open(const std::string& attempt, Opening opening,
@@ -75,19 +74,11 @@ class DataThread {
  private:
   using Task = absl::AnyInvocable<void()>;
   using Stopped = std::vector<absl::AnyInvocable<void()>>;
-  // The slices that a mover has finished.
-  struct Counter {
-    v1::AttemptId id;
-    std::atomic<uint64_t> slices = 0;
-  };
 
   void Post(Task task);
   void Run();
   bool RunTasks();
   bool ReapStopped();
-  std::atomic<uint64_t>* AddCounter(const std::string& attempt, const v1::AttemptId& id);
-  // REQUIRES: nothing of the attempt's mover is left.
-  void DropCounter(const std::string& attempt);
 
   const std::unique_ptr<Transport> transport_;
   const std::string name_;
@@ -98,11 +89,10 @@ class DataThread {
   const bool encrypts_;
   const std::chrono::milliseconds keeps_for_;
 
-  mutable absl::Mutex mutex_;
+  absl::Mutex mutex_;
   std::vector<Task> tasks_ ABSL_GUARDED_BY(mutex_);
-  std::map<std::string, Counter> counters_ ABSL_GUARDED_BY(mutex_);
-  uint64_t slices_before_ ABSL_GUARDED_BY(mutex_) = 0;  // of movers that have gone
   std::atomic<bool> closing_ = false;
+  SliceCounters slices_;
 
   // The thread's own.
   const std::vector<std::unique_ptr<Device>> devices_;
