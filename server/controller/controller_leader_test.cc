@@ -213,8 +213,39 @@ TEST_F(JournalBehindTest, AnOlderJournalIsAcceptedOnPurposeAndFreesNothing) {
   discard.set_name("workers/a");
   discard.set_state(kState);
   discard.set_state_uid(uid_);
-  ASSERT_TRUE(replies_.at(Ask(discard)).ok());
+  const auto& reply = replies_.at(Ask(discard));
+  EXPECT_EQ(GetErrorInfo(reply.status()).reason, "LAST_COPY");  // was: discarded
+  EXPECT_EQ(OwedBy("a").size(), 1u);
+  discard.set_even_last_copy(true);
+  const auto discarded = replies_.at(Ask(discard));
+  ASSERT_TRUE(discarded.ok()) << discarded.status();
+  const auto& response = std::get<v1::DiscardShardsResponse>(*discarded);
+  ASSERT_EQ(response.last_copies_size(), 1);
+  EXPECT_EQ(response.last_copies(0).manifest().generation(), 2);
   EXPECT_TRUE(Get().newer_hosts().empty());
+  EXPECT_TRUE(OwedBy("a").empty());
+}
+
+TEST_F(ControllerLeaderTest, WhatIsNeededIsDiscardedWithConsentOnly) {
+  Attach("a");
+  const StreamId b = Attach("b");
+  const std::string uid = Create({"a", "b"}).uid();
+  Attach("a", {Manifest(uid, 1)});
+  Seal(b, Manifest(uid, 1));
+  const StreamId c = Attach("c", {Manifest(uid, 1)});  // on which the state does not lie
+  ASSERT_EQ(OwedBy("c").size(), 1u);
+  v1::DiscardShardsRequest discard;
+  discard.set_name("workers/c");
+  discard.set_state(kState);
+  discard.set_state_uid(uid);
+  Handle(StreamEnded{b});
+  EXPECT_EQ(GetErrorInfo(replies_.at(Ask(discard)).status()).reason, "LAST_COPY");  // was: freed
+  EXPECT_EQ(Count(c, Command::kRetire), 0);
+  Attach("b", {Manifest(uid, 1)});
+  const auto reply = replies_.at(Ask(discard));
+  ASSERT_TRUE(reply.ok()) << reply.status();
+  EXPECT_EQ(std::get<v1::DiscardShardsResponse>(*reply).last_copies_size(), 0);
+  EXPECT_EQ(Count(c, Command::kRetire), 1);
 }
 
 TEST_F(JournalBehindTest, WhoIsBehindWritesNothing) {

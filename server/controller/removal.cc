@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
 #include "base/status_macros.h"
+#include "server/controller/last_copy.h"
 #include "server/controller/names.h"
 
 namespace remesh::server {
@@ -52,6 +53,18 @@ absl::StatusOr<std::string> StoppedBy(const StateEntry& state, const ControllerV
   if (!state.deleting && entry != nullptr && entry->execution.incomplete()) return state.execution;
   return StateError(absl::StatusCode::kFailedPrecondition, "STATE_MOVING", state.name(),
                     "is moving");
+}
+
+// Adds those of the discarded generations that may be last copies.
+void AddLastCopies(const ControllerView& view, v1::DiscardShardsResponse& response) {
+  for (const v1::StateManifest& owed : response.discarded()) {
+    const std::optional<std::string> why =
+        WhyLastCopy(owed, view.states.registry(), view.workers());
+    if (!why.has_value()) continue;
+    v1::OwedShards& last = *response.add_last_copies();
+    *last.mutable_manifest() = owed;
+    last.set_reason(*why);
+  }
 }
 
 // What the host is needed for, as a verb and its object; "": nothing.
@@ -135,6 +148,10 @@ absl::StatusOr<Discard> FindDiscard(const v1::DiscardShardsRequest& request,
   }
   ASSIGN_OR_RETURN(v1::DiscardShardsResponse response,
                    view.owed.OnHost(host, {.name = request.state(), .uid = request.state_uid()}));
+  AddLastCopies(view, response);
+  if (!response.last_copies().empty() && !request.even_last_copy()) {
+    return LastCopyError(host, request, response);
+  }
   return Discard{.host = host, .response = std::move(response)};
 }
 

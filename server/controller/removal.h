@@ -36,12 +36,13 @@ absl::StatusOr<std::string> FindUnusedHost(const std::string& worker, const Cont
 // FAILED_PRECONDITION (DEVICES_CHANGED).
 absl::Status CheckMayChangeDevices(const v1::Register& registration, const ControllerView& view);
 
-// What an attached host owes of a state and is told to discard.
+// What an attached host owes of a state and is told to discard, with what of it may be the last
+// copy.
 struct Discard {
   std::string host;
   v1::DiscardShardsResponse response;
 };
-// FAILED_PRECONDITION (WORKER_AWAY, NOT_OWED).
+// FAILED_PRECONDITION (WORKER_AWAY, NOT_OWED; LAST_COPY, unless the request says even_last_copy).
 absl::StatusOr<Discard> FindDiscard(const v1::DiscardShardsRequest& request,
                                     const ControllerView& view);
 

@@ -52,6 +52,11 @@ void Controller::Change(CallId call, const v1::DiscardShardsRequest& request, Mo
                           manifest.generation(), " of ", manifest.state(), " (uid ",
                           manifest.state_uid(), ")"));
   }
+  for (const v1::OwedShards& last : discard->response.last_copies()) {
+    out.Warn(absl::StrCat("generation ", last.manifest().generation(), " of ",
+                          last.manifest().state(), " on host ", discard->host,
+                          ", which was discarded, may have been the last copy: ", last.reason()));
+  }
   out.Reply(call, discard->response);
 }
 

@@ -19,7 +19,7 @@ ORDER = [
     ("states", "host_writes not_ready replicas state_registry states tombstones wanted"),
     ("executions", "attempt_commands attempt_peers communicators execution execution_hosts execution_spec executions remembered_executions stalled_links"),
     ("starts", "starts"),
-    ("reconcile", "held owed reconcile"),
+    ("reconcile", "held last_copy owed reconcile"),
     ("watches", "watches"),
     ("views", "answers controller_view removal"),
     ("dispatcher", "controller host_events machines operator_events settle worker_changes"),

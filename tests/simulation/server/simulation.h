@@ -172,7 +172,7 @@ class Simulation {
   void ResolveAnExecution();
   void CheckSourceIsWhole(const v1::Execution& execution);
   void DiscardWhatIsOwed();
-  void CheckDiscarded(const v1::Worker& worker, const v1::StateManifest& gone);
+  void CheckDiscarded(const v1::Worker& worker, const v1::StateManifest& gone, bool consents);
   void ResetWorker(int host);
   void ForgetWorker(int host);
   void ChangeDrained(int host);

@@ -67,7 +67,7 @@ void Simulation::CheckSourceIsWhole(const v1::Execution& execution) {
   }
 }
 
-// Of one state on one host. Nobody else frees what might be the last complete generation.
+// Of one state on one host; with consent, that may be the last complete generation.
 void Simulation::DiscardWhatIsOwed() {
   const auto workers = AskNow<v1::ListWorkersResponse>(v1::ListWorkersRequest());
   std::vector<std::pair<v1::Worker, v1::StateManifest>> owed;
@@ -80,18 +80,22 @@ void Simulation::DiscardWhatIsOwed() {
   discard.set_name(worker.name());
   discard.set_state(manifest.state());
   discard.set_state_uid(manifest.state_uid());
-  Tell(discard, [this, worker = worker](const Reply& reply) {
+  const bool consents = Chance(0.7);
+  discard.set_even_last_copy(consents);
+  Tell(discard, [this, worker = worker, consents](const Reply& reply) {
     for (const v1::StateManifest& gone : std::get<v1::DiscardShardsResponse>(reply).discarded()) {
-      CheckDiscarded(worker, gone);
+      CheckDiscarded(worker, gone, consents);
     }
   });
 }
 
-// It was listed as owed, and is no part of what a state is.
-void Simulation::CheckDiscarded(const v1::Worker& worker, const v1::StateManifest& gone) {
+// It was listed as owed, and is no part of what a state is. Without consent the law of the last
+// complete generation holds: see OnCommand().
+void Simulation::CheckDiscarded(const v1::Worker& worker, const v1::StateManifest& gone,
+                                bool consents) {
   const Part part = PartOf(gone);
   const std::string& host = worker.registration().host();
-  workers_[IndexOf(host)].losses.Discard(part);
+  if (consents) workers_[IndexOf(host)].losses.Discard(part);
   const bool listed =
       std::any_of(worker.owed().begin(), worker.owed().end(),
                   [&](const v1::OwedShards& owed) { return PartOf(owed.manifest()) == part; });
