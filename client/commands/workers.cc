@@ -5,6 +5,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
 #include "base/data_encryption.h"
 #include "base/error.h"
 #include "base/nearest.h"
@@ -21,6 +22,7 @@ struct WorkersOptions {
   Endpoint server;
   OutputFormat format = OutputFormat::kTable;
   std::string name, state, state_uid;
+  bool yes = false;
 
   std::unique_ptr<WorkerStub> Connect() const {
     return v1::WorkerService::NewStub(ConnectServer(server));
@@ -54,6 +56,12 @@ std::string Holds(const v1::Register& registration) {
     absl::StrAppend(&text, text.empty() ? "" : ",", manifest.state(), "@", manifest.generation());
   }
   return OrDash(text);
+}
+
+// "READY", for SHARD_PHASE_READY.
+std::string PhaseOf(const v1::StateManifest& manifest) {
+  const std::string& name = v1::ShardPhase_Name(manifest.phase());
+  return std::string(absl::StripPrefix(name, "SHARD_PHASE_"));
 }
 
 Table Rows(const google::protobuf::RepeatedPtrField<v1::Worker>& workers) {
@@ -118,12 +126,13 @@ absl::Status Owed(const WorkersOptions& options) {
     if (worker.owed_size() > 0) *owing.add_workers() = worker;
   }
   Print(options.format, owing, [&] {
-    Table table({"HOST", "STATE", "UID", "GENERATION", "BYTES", "KEPT BECAUSE"}, {});
+    Table table({"HOST", "STATE", "UID", "GENERATION", "PHASE", "BYTES", "KEPT BECAUSE"}, {});
     for (const v1::Worker& worker : owing.workers()) {
       for (const v1::OwedShards& owed : worker.owed()) {
         const v1::StateManifest& m = owed.manifest();
         table.AddRow({worker.registration().host(), m.state(), OrDash(m.state_uid()),
-                      absl::StrCat(m.generation()), FormatBytes(m.bytes()), owed.reason()});
+                      absl::StrCat(m.generation()), PhaseOf(m), FormatBytes(m.bytes()),
+                      owed.reason()});
       }
     }
     return table;
@@ -151,17 +160,28 @@ absl::Status Undrain(const WorkersOptions& options) {
   return Call(options.server, *options.Connect(), &WorkerStub::UndrainWorker, request).status();
 }
 
+// What was lost with a generation that was discarded.
+std::string LostWith(const v1::DiscardShardsResponse& response, int64_t generation) {
+  for (const v1::OwedShards& last : response.last_copies()) {
+    if (last.manifest().generation() != generation) continue;
+    return absl::StrCat("perhaps the last copy: ", last.reason());
+  }
+  return "nothing: the state is whole without it";
+}
+
 absl::Status Discard(const WorkersOptions& options) {
   v1::DiscardShardsRequest request;
   request.set_name(NameOf(options));
   request.set_state(options.state);
   request.set_state_uid(options.state_uid);
+  request.set_even_last_copy(options.yes);
   ASSIGN_OR_RETURN(const v1::DiscardShardsResponse response,
                    Call(options.server, *options.Connect(), &WorkerStub::DiscardShards, request));
   Print(options.format, response, [&] {
-    Table table({"STATE", "GENERATION", "BYTES"}, {});
+    Table table({"STATE", "GENERATION", "BYTES", "LOST"}, {});
     for (const v1::StateManifest& m : response.discarded()) {
-      table.AddRow({m.state(), absl::StrCat(m.generation()), FormatBytes(m.bytes())});
+      table.AddRow({m.state(), absl::StrCat(m.generation()), FormatBytes(m.bytes()),
+                    LostWith(response, m.generation())});
     }
     return table;
   });
@@ -181,6 +201,9 @@ void AddWorkers(CLI::App& app, Command& command) {
     if (run == Discard) {
       sub->add_option("STATE", options->state, "jobs/{job}/states/{state}")->required();
       sub->add_option("UID", options->state_uid, "Which of the states of that name")->required();
+      sub->add_flag("--yes", options->yes,
+                    "Discard even what may be the last copy. Save it first: remeshctl get "
+                    "--generation");
     }
   };
   add("list", "List workers, those away included", ListWorkers);
@@ -193,7 +216,8 @@ void AddWorkers(CLI::App& app, Command& command) {
       Reset);
   add("owed",
       "List shards that no state claims, which workers keep until they are known to be free", Owed);
-  add("discard", "Free what `owed` lists of one state on one worker; its data is lost", Discard);
+  add("discard", "Free what `owed` lists of one state on one worker; the last copy only with --yes",
+      Discard);
 }
 
 }  // namespace remesh::client

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The journal goes back in time, or belongs to another cluster: nothing that workers hold is lost, and somebody is told."""
+import os
 import pathlib
+import re
 import shutil
 import subprocess
 import tempfile
@@ -53,6 +55,7 @@ class OlderJournalTest(ClusterTest):
 
         self.restore(copies)  # PATH.head as well: only the workers can know
         self.is_told_and_accepted()
+        self.is_discarded_and_deleted()
 
     def test_a_backup_restored_as_the_manual_says(self):
         self.create_and_write(NAME, ARRAYS, COLUMNS)
@@ -70,6 +73,7 @@ class OlderJournalTest(ClusterTest):
         self.wait_until("generation 2 has gone", lambda: not self.readable(2))
         self.restore({self.cluster.root / "journal.db": backup.read_bytes()})
         self.is_told_and_accepted(newest=3)
+        self.is_saved_and_put_back_as_the_runbook_says(newest=3)
 
     def test_a_damaged_backup_is_told(self):
         backup = pathlib.Path(tempfile.mkdtemp(prefix="remesh-backup-")) / "journal.db"
@@ -123,6 +127,8 @@ class OlderJournalTest(ClusterTest):
         self.assertEqual(self.gauge("remesh_journal_behind"), 0)
         self.assertEqual((self.get().phase, self.get().generation), (state_pb2.State.LOST, newest - 1))
         self.check_everywhere(NAME, newest, ARRAYS)
+
+    def is_discarded_and_deleted(self, newest=2):
         self.is_listed_and_discarded(newest)
         self.controller.states.DeleteState(state_pb2.DeleteStateRequest(name=NAME), timeout=CALL_SECONDS, wait_for_ready=True)
         self.wait_until("what was deleted has gone", lambda: not self.readable(newest))
@@ -135,10 +141,57 @@ class OlderJournalTest(ClusterTest):
         uid = self.get().uid
         self.assertTrue(all(NAME in row and uid in row and str(newest) in row for row in rows[1:]), rows)
         self.run_to_end(1, "remeshctl", "workers", "discard", "host-1", NAME, "another", *at)
-        self.run_to_end(0, "remeshctl", "workers", "discard", "host-1", NAME, uid, *at)
+        refused = self.run_to_end(1, "remeshctl", "workers", "discard", "host-1", NAME, uid, *at)  # was: discarded
+        self.assertIn("LAST_COPY", refused.stderr)
+        self.assertIn(f"newer than generation {newest - 1}", refused.stderr)
+        self.assertIn(f"remeshctl get {NAME} FOLDER --generation {newest}", refused.stderr)
+        self.assertIn("host-1", self.run_to_end(0, "remeshctl", "workers", "owed", *at).stdout)
+        done = self.run_to_end(0, "remeshctl", "workers", "discard", "host-1", NAME, uid, "--yes", *at)
+        self.assertRegex(done.stdout, rf"{NAME} +{newest} .*perhaps the last copy: it is newer than generation {newest - 1}")
         self.wait_until("host-1 owes nothing", lambda: "host-1" not in self.run_to_end(0, "remeshctl", "workers", "owed", *at).stdout)
         self.assertIn("host-0", self.run_to_end(0, "remeshctl", "workers", "owed", *at).stdout)
         self.assertTrue(self.readable(newest))
+
+    def is_saved_and_put_back_as_the_runbook_says(self, newest):
+        """docs/runbooks/RemeshBytesOwed.md, which the others of a lost journal name, command by command."""
+        for page in ("RemeshStatesLost", "RemeshJournalBehind"):
+            self.assertIn("(RemeshBytesOwed.md#save-the-last-copy-and-put-it-back)", self.runbook(page))
+        owed, get, keep, discard, again, put = re.findall(r"(?ms)^```\n(.*?)^```", self.runbook("RemeshBytesOwed"))
+        folder = pathlib.Path(tempfile.mkdtemp(prefix="remesh-saved-"))
+        self.addCleanup(shutil.rmtree, folder)
+        uid = self.get().uid
+        words = {"STATE": NAME, "FOLDER": str(folder), "GENERATION": str(newest), "UID": uid}
+        listed = [line.split() for line in self.typed(owed, words).splitlines()[1:]]
+        self.assertEqual([row[:5] for row in listed], [[host, NAME, uid, str(newest), "READY"] for host in self.trainers])
+        hosts = [row[0] for row in listed]
+        for host in hosts:
+            self.typed(get, words, host)
+        self.typed(keep, words)
+        for host in hosts:
+            self.assertIn("perhaps the last copy", self.typed(discard, {**words, "HOST": host}))
+        self.assertFalse(self.readable(newest))
+        self.typed(again, words)
+        for host in hosts:
+            self.typed(put, words, host)
+        self.wait_until("READY", lambda: self.get().phase == state_pb2.State.READY)
+        self.assertNotEqual(self.get().uid, uid)
+        self.assertEqual(len(self.check_everywhere(NAME, 1, ARRAYS)), 2)
+        self.assertEqual(len(self.typed(owed, words).splitlines()), 1)  # the header
+        self.controller.states.DeleteState(state_pb2.DeleteStateRequest(name=NAME), timeout=CALL_SECONDS)
+
+    def runbook(self, page):
+        return (pathlib.Path(__file__).resolve().parents[2] / "docs" / "runbooks" / f"{page}.md").read_text()
+
+    def typed(self, commands, words, host=None):
+        """What the commands print, which must succeed, with these words in place of capitals; on a host, or beside the server."""
+        for word, value in words.items():
+            commands = re.sub(rf"\b{word}\b", value, commands)
+        env = {**os.environ, "PATH": f"{BIN_DIR}:{os.environ['PATH']}", "REMESH_SERVER": self.cluster.server_address}
+        if host:
+            env["REMESH_SOCKET"] = self.cluster.worker_socket(host)
+        done = subprocess.run(["bash", "-ec", commands], capture_output=True, text=True, timeout=60, check=False, env=env)
+        self.assertEqual(done.returncode, 0, f"{commands}\n{done.stdout}{done.stderr}")
+        return done.stdout
 
     def test_a_truncated_write_ahead_log_is_refused_at_start(self):
         self.create_and_write(NAME, ARRAYS, ROWS)
