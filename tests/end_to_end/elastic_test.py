@@ -95,7 +95,9 @@ class ElasticTest(ClusterTest):
         to = targets(ARRAYS, text_sharding("{devices=[1,4]<=[4]}", 3, 2, 1, 0))
         self._lose_host_2(name, state_pb2.State.DEGRADED)
         try:
-            self._refused("STATE_NOT_READY", name, to, [])
+            refusal = self._refused("STATE_NOT_READY", name, to, [])
+            self.assertIn(f"{name} is DEGRADED", refusal.details())
+            self.assertIn(f"remeshctl reshard {name} -f TARGETS --lost-devices 4,5 ", refusal.details())
             self._refused("STATE_NOT_READY", name, to, [4])  # device 5 held a part of it too
             self._refused("", name, targets(ARRAYS, ROWS), [4, 5])  # they cannot be targets
             execution = self.move(name, 1, to, plan_pb2.PlanOptions(lost_device_ids=[4, 5]))
@@ -128,7 +130,7 @@ class ElasticTest(ClusterTest):
         self.cluster.workers["host-2"].kill()
         self.wait_until("the state has lost a host", lambda: self.state(name).phase == phase)
 
-    def _refused(self, reason: str, name: str, to: reshard_pb2.Targets, lost) -> None:
+    def _refused(self, reason: str, name: str, to: reshard_pb2.Targets, lost) -> grpc.RpcError:
         with self.assertRaises(grpc.RpcError) as refusal:
             self.controller.start_reshard(name, 1, to, plan_pb2.PlanOptions(lost_device_ids=lost))
         info = errors.error_info(refusal.exception)
@@ -136,6 +138,7 @@ class ElasticTest(ClusterTest):
             self.assertEqual(info.reason, reason)
         else:
             self.assertEqual(refusal.exception.code(), grpc.StatusCode.INVALID_ARGUMENT)
+        return refusal.exception
 
 
 if __name__ == "__main__":
