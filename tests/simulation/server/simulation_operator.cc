@@ -81,7 +81,7 @@ void Simulation::DiscardWhatIsOwed() {
   discard.set_state(manifest.state());
   discard.set_state_uid(manifest.state_uid());
   const bool consents = Chance(0.7);
-  discard.set_even_last_copy(consents);
+  discard.set_even_last_copy(consents || options_.planted == Planted::kDiscardUnchecked);
   Tell(discard, [this, worker = worker, consents](const Reply& reply) {
     for (const v1::StateManifest& gone : std::get<v1::DiscardShardsResponse>(reply).discarded()) {
       CheckDiscarded(worker, gone, consents);

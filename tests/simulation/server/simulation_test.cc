@@ -115,6 +115,20 @@ TEST(SimulationTest, DegradedStatesAreTreatedAsLostOnes) {
   EXPECT_GT(degraded, 10);
 }
 
+std::string NameOf(Simulation::Planted planted) {
+  switch (planted) {
+    case Simulation::Planted::kWritesIgnored:
+      return "WritesIgnoredOnOneHost";
+    case Simulation::Planted::kDegradedIgnoresWrites:
+      return "DegradedIgnoresWrites";
+    case Simulation::Planted::kDiscardUnchecked:
+      return "DiscardUnchecked";
+    case Simulation::Planted::kNothing:
+      break;
+  }
+  return "Nothing";
+}
+
 // The laws find what they are for.
 class PlantedTest : public testing::TestWithParam<Simulation::Planted> {};
 
@@ -138,12 +152,9 @@ TEST_P(PlantedTest, AFaultIsFoundByASeed) {
 }
 INSTANTIATE_TEST_SUITE_P(Faults, PlantedTest,
                          testing::Values(Simulation::Planted::kWritesIgnored,
-                                         Simulation::Planted::kDegradedIgnoresWrites),
-                         [](const auto& planted) {
-                           return planted.param == Simulation::Planted::kWritesIgnored
-                                      ? "WritesIgnoredOnOneHost"
-                                      : "DegradedIgnoresWrites";
-                         });
+                                         Simulation::Planted::kDegradedIgnoresWrites,
+                                         Simulation::Planted::kDiscardUnchecked),
+                         [](const auto& planted) { return NameOf(planted.param); });
 
 }  // namespace
 }  // namespace remesh::server
