@@ -3,6 +3,8 @@
 
 #include <algorithm>
 #include <set>
+#include <string_view>
+#include <utility>
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
@@ -12,12 +14,6 @@ namespace remesh::server {
 namespace {
 
 constexpr size_t kNamedMax = 16;
-
-// As in "7 on host-0". A write is whatever the job says, so it is escaped.
-std::string Named(const v1::HostWrite& one) {
-  const std::string write = one.write().empty() ? "no write" : absl::CHexEscape(one.write());
-  return absl::StrCat(write, " on ", one.host());
-}
 
 }  // namespace
 
@@ -45,12 +41,19 @@ std::vector<v1::HostWrite> SomeOf(const HostWrites& writes) {
 
 std::string Describe(const HostWrites& writes) {
   if (writes.empty()) return "";
-  const std::vector<v1::HostWrite> some = SomeOf(writes);
-  const std::string named = absl::StrJoin(
-      some, ", ",
-      [](std::string* out, const v1::HostWrite& one) { absl::StrAppend(out, Named(one)); });
-  const bool has_write = !some.front().write().empty();
-  return absl::StrCat(has_write ? "write " : "", named, some.size() < writes.size() ? ", ..." : "");
+  std::vector<std::string> named;
+  std::string_view before = "write ";  // before the first that has a name
+  for (const v1::HostWrite& one : SomeOf(writes)) {
+    if (one.write().empty()) {
+      named.push_back(absl::StrCat("no write on ", one.host()));
+      continue;
+    }
+    // A write is whatever the job says.
+    named.push_back(absl::StrCat(std::string(std::exchange(before, "")),
+                                 absl::CHexEscape(one.write()), " on ", one.host()));
+  }
+  const bool all = named.size() == writes.size();
+  return absl::StrCat(absl::StrJoin(named, ", "), all ? "" : ", ...");
 }
 
 }  // namespace remesh::server

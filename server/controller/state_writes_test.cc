@@ -111,7 +111,7 @@ TEST(HostWritesTest, OfManyHostsSomeAreNamedButEveryWrite) {
   EXPECT_EQ(some.back().write(), "7");
   EXPECT_TRUE(Describe(writes).ends_with("6 on h24, 7 on h55, ...")) << Describe(writes);
   EXPECT_EQ(Describe({}), "");
-  EXPECT_EQ(Describe({{"a", ""}, {"b", "6"}}), "no write on a, 6 on b");
+  EXPECT_EQ(Describe({{"a", ""}, {"b", "6"}}), "no write on a, write 6 on b");
 }
 
 TEST_F(StateWritesTest, EveryHostIsToldOnHowManyHostsTheStateLies) {
