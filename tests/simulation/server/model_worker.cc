@@ -99,13 +99,15 @@ const std::pair<const ModelWorker::Key, ModelWorker::Held>* ModelWorker::Newest(
   return newest;
 }
 
+bool ModelWorker::moves(const std::string& state_uid) const {
+  return std::any_of(attempts_.begin(), attempts_.end(),
+                     [&](const auto& attempt) { return attempt.second.state_uid == state_uid; });
+}
+
 // Null while the state moves here.
 ModelWorker::Held* ModelWorker::Writable(const std::string& state) {
   const auto* newest = Newest(state);
-  if (newest == nullptr) return nullptr;
-  for (const auto& [execution, attempt] : attempts_) {
-    if (attempt.state_uid == newest->second.state_uid) return nullptr;
-  }
+  if (newest == nullptr || moves(newest->second.state_uid)) return nullptr;
   return &held_.at(newest->first);
 }
 

@@ -92,6 +92,8 @@ class ModelWorker {
   const std::pair<const Key, Held>* Newest(const std::string& state) const;
   // What the execution's attempt here reads; empty: it reads nothing here.
   std::set<std::string> SourceOf(const std::string& execution) const;
+  // Whether it runs an attempt that moves the state, during which trainers may not write.
+  bool moves(const std::string& state_uid) const;
   // Executions of which it runs an attempt.
   std::set<std::string> attempts() const;
   // Attempts that were to use communicators of an earlier one.

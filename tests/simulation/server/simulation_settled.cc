@@ -67,12 +67,13 @@ bool Simulation::Incomplete(const v1::State& state) {
   });
 }
 
-// Whether a host of the state cannot take its part: another state of the name left one, of
-// which a journal that went back does not know.
+// Whether a host of the state cannot take its part, because another state of the name left one, or
+// its trainers cannot write, because an attempt still runs: a journal that went back knows neither.
 bool Simulation::InTheWayOf(const v1::State& state) const {
   if (rolled_back_ == 0) return false;
   return std::any_of(workers_.begin(), workers_.end(), [&](const Worker& worker) {
     if (!LiesOn(state, worker.model->host())) return false;
+    if (worker.model->moves(state.uid())) return true;
     const auto& all = worker.model->held();
     return std::any_of(all.begin(), all.end(), [&](const auto& held) {
       return held.first.first == state.name() && held.second.state_uid != state.uid();
