@@ -109,6 +109,12 @@ class TestOftenTest(unittest.TestCase):
         self.change("tests/helper.py")
         self.assertEqual(self.chosen(), ["walk"])
 
+    def test_a_name_narrows_the_choice(self):
+        self.change("testing/support.h", "tests/helper.py")
+        self.assertEqual(self.chosen(), ["supported_test walk"])
+        self.assertIn("test-often: walk\n", self.often("--list", "-R", "^w", "HEAD").stdout)
+        self.assertNotIn("test-often: supported_test", self.often("--list", "-R", "^w", "HEAD").stdout)
+
     def test_a_test_that_nothing_runs_is_named(self):
         (self.root / "lonely_test.cc").write_text("")
         self.assertEqual(self.chosen(), ["no test of this build uses lonely_test.cc"])
