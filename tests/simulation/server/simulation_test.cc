@@ -131,20 +131,6 @@ std::string NameOf(Simulation::Planted planted) {
 }
 
 // The laws find what they are for.
-std::string NameOf(Simulation::Planted planted) {
-  switch (planted) {
-    case Simulation::Planted::kNothing:
-      return "Nothing";
-    case Simulation::Planted::kWritesIgnored:
-      return "WritesIgnoredOnOneHost";
-    case Simulation::Planted::kDegradedIgnoresWrites:
-      return "DegradedIgnoresWrites";
-    case Simulation::Planted::kDiscardUnchecked:
-      return "DiscardUnchecked";
-  }
-  return "";
-}
-
 class PlantedTest : public testing::TestWithParam<Simulation::Planted> {};
 
 TEST_P(PlantedTest, AFaultIsFoundByASeed) {
