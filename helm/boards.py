@@ -52,6 +52,8 @@ BOARDS = {
         stat("Moves running", "Executions that have not ended.", "none", "sum(remesh_executions_running{CHOSEN})"),
         stat("Workers drained", "Nothing new is placed on them: remeshctl workers drain.", "none", "sum(remesh_workers_drained{CHOSEN})"),
         stat("Journal behind", "1: the journal went back in time, and nothing is decided.", "none", "max(remesh_journal_behind{CHOSEN})"),
+        stat("Journal lost", "1: the journal's files are gone, and nothing is decided. Take a backup before the server is stopped.", "none",
+             "max(remesh_journal_lost{CHOSEN})"),
         stat("Journal full", "1: the journal lives on its reserve, and nothing new begins.", "none", "max(remesh_journal_full{CHOSEN})"),
         stat("Versions", "Processes by version.", "none", "count by (job, version) (remesh_build_info{CHOSEN})", "{{job}} {{version}}"),
         Panel("States by phase", "States of all jobs.", "none", "sum by (phase) (remesh_states{CHOSEN})", "{{phase}}"),

@@ -136,7 +136,8 @@ absl::Status Core::Restore(std::unique_ptr<Journal> journal) {
               [this](uint64_t sequence, bool full) {
                 Post([this, sequence, full] { Handle(Persisted{sequence, full}); });
               },
-          .failed = [this](absl::Status status) { observer_.OnFatal(status); }});
+          .failed = [this](absl::Status status) { observer_.OnFatal(status); },
+          .lost = [this](absl::Status status) { Post([=, this] { OnJournalLost(status); }); }});
   backups_ = std::make_unique<JournalBackups>(journal_path, *writer_);
   Post([this] { Perform(controller_->Start(Now())); });
   return absl::OkStatus();
@@ -166,6 +167,13 @@ void Core::Handle(Event event) {
   Perform(controller_->Handle(std::move(event), Now()));
   running_ = controller_->executions_running();
   journal_behind_ = controller_->journal_behind();
+}
+
+void Core::OnJournalLost(const absl::Status& why) {
+  service::LogError("the journal's files are gone: nothing is decided any more", {{"error", why}});
+  Handle(JournalLost{.why = why});
+  journal_lost_ = true;
+  calls_.AnswerAll(why);  // what they wait for will never be durable
 }
 
 void Core::Perform(Actions actions) {
@@ -450,6 +458,7 @@ void Core::Tick() {
     }
     plans_.Tick();
     trimmer.Trim();
+    writer_->LookForFiles();
     Post([this] {
       Handle(server::Tick{});
       observer_.OnGauges(controller_->gauges(), plans_.stats());

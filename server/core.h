@@ -122,6 +122,8 @@ class Core {
 
   // As of the last event: see remesh_journal_behind.
   bool journal_behind() const { return journal_behind_; }
+  // See remesh_journal_lost.
+  bool journal_lost() const { return journal_lost_; }
 
   // The topology that an empty topology in a request stands for now; may be null.
   std::shared_ptr<const planner::Topology> topology();
@@ -170,6 +172,7 @@ class Core {
   template <typename F>
   bool Post(F task);
   void Handle(Event event);
+  void OnJournalLost(const absl::Status& why);
   void Perform(Actions actions);
   // Runs the task on the strand: in the caller's turn, or without one as soon as possible.
   void PostFor(const std::optional<std::string>& caller, FairQueue::Task task);
@@ -222,6 +225,7 @@ class Core {
   // As of the last event.
   std::atomic<int64_t> running_ = 0;  // executions
   std::atomic<bool> journal_behind_ = false;
+  std::atomic<bool> journal_lost_ = false;
 
   ThreadPool quick_planners_;
   ThreadPool planners_;

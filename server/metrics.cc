@@ -72,6 +72,9 @@ ServerMetrics::ServerMetrics(prometheus::Registry& registry)
       journal_full_(service::OneGauge(
           registry, "remesh_journal_full",
           "1 if the journal uses the disk space that is reserved for decisions.")),
+      journal_lost_(service::OneGauge(
+          registry, "remesh_journal_lost",
+          "1 if the journal's files were deleted or replaced: the server decides nothing.")),
       planning_seconds_(prometheus::BuildHistogram()
                             .Name("remesh_planning_seconds")
                             .Help("Seconds from decoding a request to having its plan, by where "
@@ -127,6 +130,7 @@ void ServerMetrics::OnGauges(const ControllerGauges& gauges, const v1::CacheStat
   owed_bytes_.Set(static_cast<double>(gauges.owed_bytes));
   journal_behind_.Set(gauges.journal_behind ? 1 : 0);
   journal_full_.Set(gauges.journal_full ? 1 : 0);
+  journal_lost_.Set(gauges.journal_lost ? 1 : 0);
   cache_.Update(plans);
 }
 

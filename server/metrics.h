@@ -41,6 +41,7 @@ class ServerMetrics : public CoreObserver {
   prometheus::Gauge& owed_bytes_;
   prometheus::Gauge& journal_behind_;
   prometheus::Gauge& journal_full_;
+  prometheus::Gauge& journal_lost_;
   prometheus::Family<prometheus::Histogram>& planning_seconds_;
   std::map<v1::Planning::Cache, prometheus::Histogram*> by_way_;  // constant after construction
   prometheus::Histogram& compute_seconds_;

@@ -51,6 +51,12 @@ absl::Status ServerReadiness::CheckServing() const {
 absl::Status ServerReadiness::CheckJournal() const {
   absl::ReaderMutexLock lock(&mutex_);
   if (core_ == nullptr) return NotStarted();
+  if (core_->journal_lost()) {
+    return absl::FailedPreconditionError(
+        "lost: its files were deleted or replaced, so that nothing is decided; save what the "
+        "server "
+        "has (remeshctl journal backup) before it is stopped");
+  }
   if (!core_->journal_behind()) return absl::OkStatus();
   return absl::FailedPreconditionError(
       "behind: a worker was told of a later journal, so that nothing is decided; restore it, or "

@@ -107,7 +107,8 @@ ControllerGauges GaugesOf(const ControllerView& view) {
   gauges.executions_running = static_cast<int64_t>(view.executions.running().size());
   gauges.owed_generations = static_cast<int64_t>(view.owed.entries().size());
   for (const auto& [key, owed] : view.owed.entries()) gauges.owed_bytes += owed.manifest.bytes();
-  gauges.journal_behind = view.leadership.behind();
+  gauges.journal_lost = view.leadership.journal_lost();
+  gauges.journal_behind = view.leadership.behind() && !gauges.journal_lost;
   gauges.journal_full = view.journal.full();
   return gauges;
 }

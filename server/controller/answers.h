@@ -29,6 +29,7 @@ struct ControllerGauges {
   int64_t owed_bytes = 0;
   bool journal_behind = false;
   bool journal_full = false;
+  bool journal_lost = false;
 };
 ControllerGauges GaugesOf(const ControllerView& view);
 

@@ -50,6 +50,7 @@ Actions Controller::Handle(Event event, Moment now) {
               OnDurable(next, now, out);
             }
           },
+          [&](const JournalLost& lost) { machines_.leadership.OnJournalLost(lost.why); },
           [&](const Reconfigure& change) { OnReconfigure(change, machines_, out); },
           [&](const Drain& drain) { OnDrain(drain, machines_, now, out); },
           [&](const Tick&) { OnTick(now, out); }},

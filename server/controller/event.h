@@ -86,6 +86,11 @@ struct Persisted {
   bool full = false;
 };
 
+// The journal's files were deleted or replaced: nothing can be made durable any more.
+struct JournalLost {
+  absl::Status why;
+};
+
 // An operator changed settings. ReplyTo follows: Empty, or the reason why nothing changes.
 struct Reconfigure {
   CallId call = 0;
@@ -102,6 +107,6 @@ struct Drain {
 struct Tick {};
 
 using Event = std::variant<Call, WatchStarted, WatchEnded, StreamOpened, StreamMessage, StreamEnded,
-                           Planned, Persisted, Reconfigure, Drain, Tick>;
+                           Planned, Persisted, JournalLost, Reconfigure, Drain, Tick>;
 
 }  // namespace remesh::server

@@ -113,6 +113,15 @@ TEST_F(LeadershipTest, NobodyWasToldWhatThisLeadershipHasNotWritten) {
   EXPECT_TRUE(leadership_.CheckPosition(Told("another", 1'000'000).position()).ok());
 }
 
+TEST_F(LeadershipTest, AJournalWithoutFilesStopsAllDecisions) {
+  leadership_.OnJournalLost(
+      MakeError(absl::StatusCode::kFailedPrecondition, "gone", {.reason = "JOURNAL_LOST"}));
+  EXPECT_TRUE(leadership_.behind());
+  EXPECT_TRUE(leadership_.journal_lost());
+  EXPECT_EQ(GetErrorInfo(leadership_.CheckMayChange()).reason, "JOURNAL_LOST");
+  EXPECT_FALSE(leadership_.Hear(Told("before", 4), records_, out_));
+}
+
 TEST_F(LeadershipTest, OneWhoWasToldOfALaterJournalStopsAllDecisions) {
   EXPECT_TRUE(leadership_.Hear(Told("before", 4), records_, out_));
   EXPECT_TRUE(leadership_.CheckMayChange().ok());

@@ -90,6 +90,7 @@ bool Leadership::Hear(const v1::Register& registration, std::vector<Record>& rec
 }
 
 absl::Status Leadership::CheckMayChange() const {
+  if (journal_lost()) return lost_files_;
   if (!behind()) return absl::OkStatus();
   const std::string hosts = absl::StrJoin(behind_, ", ");
   return MakeError(

@@ -44,13 +44,17 @@ class Leadership {
   // A host whose identity is proven has come. Returns whether anything may be written on its
   // account: no, from the first host on that was told of a later journal than this one.
   bool Hear(const v1::Register& registration, std::vector<Record>& records, Outbox& out);
-  // Whether such a host has come: then nothing is decided, nothing is written and no command is
-  // sent any more.
-  bool behind() const { return !behind_.empty(); }
+  // The journal's files are gone: what would be written could not be read again. `why` is the error
+  // of every change from now on.
+  void OnJournalLost(const absl::Status& why) { lost_files_ = why; }
+  bool journal_lost() const { return !lost_files_.ok(); }
+  // Whether such a host has come, or the journal's files are gone: then nothing is decided, nothing
+  // is written and no command is sent any more.
+  bool behind() const { return !behind_.empty() || journal_lost(); }
   bool accepts_older() const { return past_.accepts_older; }
   // Whether this journal took the place of a later one, on purpose, now or ever.
   bool replaced_later() const { return past_.accepts_older || !lost_.empty(); }
-  // FAILED_PRECONDITION (JOURNAL_BEHIND).
+  // FAILED_PRECONDITION (JOURNAL_BEHIND, JOURNAL_LOST).
   absl::Status CheckMayChange() const;
 
   const std::string& cluster_uid() const { return past_.cluster_uid; }
@@ -65,6 +69,7 @@ class Leadership {
   bool leads_ = false;  // the epoch that Begin() wrote is on disk
   std::set<std::string> lost_;
   std::set<std::string> behind_;  // hosts that were told of a later journal
+  absl::Status lost_files_;       // not OK: the journal's files are gone
 };
 
 }  // namespace remesh::server

@@ -15,6 +15,7 @@
 #include "absl/time/time.h"
 #include "base/check.h"
 #include "base/error.h"
+#include "base/own_file.h"
 #include "base/status_macros.h"
 #include "server/controller/uid.h"
 #include "server/journal/witness.h"
@@ -85,6 +86,15 @@ absl::StatusOr<JournalContents> ReadOrCreate(JournalDatabase& database, const Wi
   return JournalContents{.head = head};
 }
 
+// A server that cannot change the folder's mode, as with the volumes of a pod with fsGroup, is not
+// kept from running.
+void WarnOfSharedFolder(const std::string& path) {
+  const std::string folder =
+      std::filesystem::absolute(std::filesystem::path(path)).parent_path().string();
+  const absl::Status own = CheckOwnFolder("journal_path", path, folder, Writers::kNone);
+  if (!own.ok()) LogWarning("others may replace the journal's files", {{"why", own}});
+}
+
 bool IsFull(const absl::Status& status) { return absl::IsResourceExhausted(status); }
 
 }  // namespace
@@ -92,9 +102,11 @@ bool IsFull(const absl::Status& status) { return absl::IsResourceExhausted(statu
 absl::StatusOr<std::unique_ptr<Journal>> Journal::Open(const std::string& path, Options options) {
   ASSIGN_OR_RETURN(options.cluster_uid, ParseClusterUid(options.cluster_uid));
   RETURN_IF_ERROR(CheckFiles(path, options.accept_older));
+  WarnOfSharedFolder(path);
   ASSIGN_OR_RETURN(std::unique_ptr<JournalDatabase> database, JournalDatabase::Open(path));
   std::unique_ptr<Journal> journal(new Journal(std::move(database), std::move(options)));
   RETURN_IF_ERROR(journal->Start());
+  ASSIGN_OR_RETURN(journal->files_, OpenFiles::Of(path));
   return journal;
 }
 
@@ -103,6 +115,13 @@ Journal::Journal(std::unique_ptr<JournalDatabase> database, Options options)
       options_(std::move(options)),
       head_file_(database_->path() + ".head"),
       ballast_(database_->path() + ".ballast") {}
+
+Journal::~Journal() {
+  // SQLite would delete the WAL of the journal that has taken this one's place.
+  if (!CheckOpenFiles().ok()) database_->Disown();
+}
+
+absl::Status Journal::CheckOpenFiles() const { return files_ ? files_->Check() : absl::OkStatus(); }
 
 absl::Status Journal::Start() {
   const std::string& path = database_->path();

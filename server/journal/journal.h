@@ -5,6 +5,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -17,6 +18,7 @@
 #include "server/journal/head_file.h"
 #include "server/journal/journal_copy.h"
 #include "server/journal/journal_database.h"
+#include "server/journal/open_files.h"
 #include "server/journal/rows.h"
 
 namespace remesh::server {
@@ -43,6 +45,8 @@ class Journal {
   //   RESOURCE_EXHAUSTED (JOURNAL_FULL), UNAVAILABLE (JOURNAL_IO).
   static absl::StatusOr<std::unique_ptr<Journal>> Open(const std::string& path, Options options);
 
+  ~Journal();
+
   // The journal as it was when it was opened, and the leadership that began then.
   const JournalPast& past() const { return past_; }
 
@@ -58,6 +62,10 @@ class Journal {
   absl::Status Write(uint64_t sequence, const std::vector<Record>& records);
 
   const std::string& path() const { return database_->path(); }
+
+  // Whether the journal's files are where they were when it was opened: see OpenFiles::Check().
+  // Once they are not, Write() must not be called any more.
+  absl::Status CheckOpenFiles() const;
 
   // Begins a copy into a new file at `path`; it must end before the journal does: see JournalCopy.
   absl::StatusOr<std::unique_ptr<JournalCopy>> BeginCopy(const std::string& path) {
@@ -90,6 +98,7 @@ class Journal {
   const std::unique_ptr<JournalDatabase> database_;
   const Options options_;
   HeadFile head_file_;
+  std::optional<OpenFiles> files_;  // once the journal is open
   Ballast ballast_;
   bool full_ = false;
   HeadRow head_;

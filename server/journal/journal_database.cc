@@ -36,13 +36,17 @@ absl::StatusOr<std::unique_ptr<JournalDatabase>> JournalDatabase::Open(const std
   std::unique_ptr<JournalDatabase> journal(new JournalDatabase(std::move(opened)));
   sqlite3* handle = journal->sql().handle();
   // When a WAL is refused, closing must not move its readable part into the file.
-  sqlite3_db_config(handle, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, nullptr);
+  journal->Disown();
   sqlite3_wal_hook(handle, CountPages, &journal->wal_pages_);
   // Lock before anything is read: two servers on one journal would both make decisions.
   RETURN_IF_ERROR(
       journal->sql().Lock(is_new ? "PRAGMA auto_vacuum=INCREMENTAL; PRAGMA synchronous=FULL"
                                  : "PRAGMA synchronous=FULL"));
   return journal;
+}
+
+void JournalDatabase::Disown() {
+  sqlite3_db_config(sql().handle(), SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, nullptr);
 }
 
 absl::Status JournalDatabase::Own() {

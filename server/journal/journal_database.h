@@ -29,6 +29,8 @@ class JournalDatabase {
 
   // Allows writing to the file from now on.
   absl::Status Own();
+  // Closing the file leaves it and the WAL as they are.
+  void Disown();
 
   // Moves the contents of the WAL into the file when the WAL has become long. JOURNAL_FULL when
   // there is no room for that; then the WAL keeps growing.

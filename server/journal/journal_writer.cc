@@ -31,14 +31,37 @@ void JournalWriter::WriteWaiting() {
     absl::MutexLock lock(&mutex_);
     batch = std::exchange(waiting_, {});
   }
-  if (failed_) return;
+  if (failed_ || !HasFiles()) return;
   told_ = batch.back().sequence;
   if (absl::Status status = WriteBatch(std::move(batch)); !status.ok()) {
     failed_ = true;
     return callbacks_.failed(std::move(status));
   }
+  if (!HasFiles()) return;
   callbacks_.persisted(told_, journal_->full());
   LookForRoomLater();
+}
+
+void JournalWriter::LookForFiles() {
+  absl::MutexLock lock(&mutex_);
+  if (std::exchange(looks_for_files_, true)) return;
+  queue_.Post([this] {
+    {
+      absl::MutexLock lock(&mutex_);
+      looks_for_files_ = false;
+    }
+    if (!failed_) HasFiles();
+  });
+}
+
+// Whether anything may be written still. Reports the loss of the files once.
+bool JournalWriter::HasFiles() {
+  if (lost_) return false;
+  absl::Status status = journal_->CheckOpenFiles();
+  if (status.ok()) return true;
+  lost_ = true;
+  if (callbacks_.lost != nullptr) callbacks_.lost(std::move(status));
+  return false;
 }
 
 absl::Status JournalWriter::WriteBatch(std::vector<Persist> batch) {
@@ -57,7 +80,7 @@ void JournalWriter::LookForRoomLater() {
 
 void JournalWriter::LookForRoom() {
   looks_ = false;
-  if (failed_ || !journal_->full()) return;
+  if (failed_ || !journal_->full() || !HasFiles()) return;
   if (journal_->LookForRoom()) callbacks_.persisted(told_, false);
   LookForRoomLater();
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/journal/rows.h"
 
+#include <optional>
 #include <utility>
 
 #include "absl/strings/numbers.h"
@@ -71,13 +72,23 @@ absl::StatusOr<bool> CheckTables(Database& database) {
   return OtherVersion(database, version[0]);
 }
 
+// No digest covers the key. A row with another one would stay beside the row that commits write.
+absl::Status CheckHeadKeys(Database& database) {
+  std::optional<int64_t> other;
+  RETURN_IF_ERROR(database.Query("SELECT id FROM head WHERE id <> 1", {},
+                                 [&](sqlite3_stmt* row) { other = Database::Number(row, 0); }));
+  if (!other) return absl::OkStatus();
+  return Corrupt(database, absl::StrCat("its head has a row ", *other, ", where only 1 may be"));
+}
+
 absl::StatusOr<HeadRow> ReadHeadRow(Database& database) {
   HeadRow head;
   int count = 0;
   RowDigest digest;
+  RETURN_IF_ERROR(CheckHeadKeys(database));
   RETURN_IF_ERROR(database.Query(
-      "SELECT journal_uid, cluster_uid, leadership, sequence, rows, digest FROM head", {},
-      [&](sqlite3_stmt* row) {
+      "SELECT journal_uid, cluster_uid, leadership, sequence, rows, digest FROM head WHERE id = 1",
+      {}, [&](sqlite3_stmt* row) {
         ++count;
         head = {.journal_uid = Database::Bytes(row, 0),
                 .cluster_uid = Database::Bytes(row, 1),

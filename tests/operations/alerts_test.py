@@ -45,6 +45,7 @@ CASES = {
     "RemeshServerRestarting": ([UP, series("process_start_time_seconds", SERVER, "1 2 3 4 4+0x20")], 5, SERVER,
                                [UP, series("process_start_time_seconds", SERVER, "1 2 3 3+0x20")]),
     "RemeshJournalBehind": ([UP, series("remesh_journal_behind", SERVER, "1+0x9")], 1, SERVER, [UP, series("remesh_journal_behind", SERVER, "0+0x9")]),
+    "RemeshJournalLost": ([UP, series("remesh_journal_lost", SERVER, "1+0x9")], 1, SERVER, [UP, series("remesh_journal_lost", SERVER, "0+0x9")]),
     "RemeshJournalFull": ([UP, series("remesh_journal_full", SERVER, "1+0x9")], 1, SERVER, [UP, series("remesh_journal_full", SERVER, "0+0x9")]),
     "RemeshDescriptorsNearlyGone": (
         [UP, series("process_open_fds", WORKER, "90+0x20"), series("process_max_fds", WORKER, "100+0x20")], 12, WORKER,
