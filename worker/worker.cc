@@ -3,6 +3,7 @@
 
 #include <fcntl.h>
 #include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -19,6 +20,7 @@
 #include "absl/time/time.h"
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/own_file.h"
 #include "base/random_bytes.h"
 #include "base/status_macros.h"
 #include "google/protobuf/util/time_util.h"
@@ -187,8 +189,9 @@ absl::Status Worker::OpenStore() {
                                .segments = segments_.get(),
                                .handles = &handles_,
                                .recycle_idle = absl::FromChrono(options_.recycle_idle)};
-  std::error_code ignored;
-  std::filesystem::create_directories(options_.buffer_directory, ignored);
+  const std::string& folder = options_.buffer_directory;
+  MakeFolder(folder);
+  RETURN_IF_ERROR(CheckOwnFolder("buffer_directory", folder, folder, Writers::kNone));
   RETURN_IF_ERROR(LockDirectory());
   ASSIGN_OR_RETURN(store_, BufferStore::Open(std::move(options)));
   for (const std::string& note : store_->notes()) LogWarning("buffers", {{"note", note}});
@@ -203,10 +206,14 @@ absl::Status Worker::OpenStore() {
 // Two workers on one folder would free each other's buffers.
 absl::Status Worker::LockDirectory() {
   const std::string path = options_.buffer_directory + "/lock";
-  lock_ = open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0640);
-  if (lock_ < 0)
+  absl::StatusOr<Fd> lock = OpenOwnFile(path, O_RDWR | O_CREAT, 0600);
+  if (!lock.ok()) {
     return InvalidField("buffer_directory", options_.buffer_directory,
-                        "must be a folder that can be written");
+                        absl::StrCat("must be a folder that can be written: ",
+                                     std::string(lock.status().message())));
+  }
+  lock_ = lock->Release();
+  fchmod(lock_, 0600);  // whoever may open it may hold the lock
   if (flock(lock_, LOCK_EX | LOCK_NB) == 0) return absl::OkStatus();
   return InvalidField("buffer_directory", options_.buffer_directory,
                       "must not be in use by another worker");

@@ -157,6 +157,19 @@ class RenderTest(unittest.TestCase):
                     self.assertFalse(spec.get("hostNetwork", False))
                     self.assertFalse([volume for volume in spec.get("volumes", []) if "hostPath" in volume])
 
+    def test_nobody_but_the_worker_may_change_its_folders(self):
+        """Mode 2750, whatever made them: the kubelet, or an earlier version of the chart. A worker refuses others."""
+        for case in CASES:
+            for name, _, spec in pods(rendered(case)):
+                if name.endswith(("-worker", "-keeper")):
+                    folders = next(container for container in spec["initContainers"] if container["name"] == "folders")
+                    self.assertRegex(folders["command"][-1], r'chown 65532:\d+ "\$folder"; chmod 2750 "\$folder"')
+                    mounts = {mount["mountPath"] for mount in folders["volumeMounts"]}
+                    self.assertLessEqual(mounts, set(folders["command"][-1].replace(";", " ").split()))
+                    for volume in spec["volumes"]:  # fsGroup would make these writable to the group
+                        if volume["name"] in ("buffers", "socket"):
+                            self.assertIn("hostPath", volume)
+
     def test_the_operators_objects_are_as_prometheus_takes_them(self):
         documents = rendered("full")
         rule = only(documents, "PrometheusRule")

@@ -53,7 +53,7 @@ class PackagingTest(unittest.TestCase):
         example = (self.root / "usr" / "share" / "remesh" / "worker.example.yaml").read_text()
         buffers = re.search(r'# buffer_directory: "(.*)"', example)[1]
         sockets = os.path.dirname(re.search(r'# socket_path: "(.*)"', example)[1])
-        made = re.findall(r"(?m)^d (\S+) 2770 remesh remesh", (self.root / "usr" / "lib" / "tmpfiles.d" / "remesh.conf").read_text())
+        made = re.findall(r"(?m)^d (\S+) 2750 remesh remesh", (self.root / "usr" / "lib" / "tmpfiles.d" / "remesh.conf").read_text())
         self.assertEqual(set(made), {buffers, sockets})
         self.assertIn(f"ReadWritePaths={buffers} {sockets}\n", self.unit("remesh-worker.service"))
 

@@ -30,6 +30,8 @@ def unpack(archive: pathlib.Path, cluster: LocalCluster) -> dict:
             top, _, rest = entry.name.partition("/")
             if entry.name != "made.json" and rest:
                 entry.name = rest
+                # As a user would restore them: worker and server take only files of their own.
+                entry.uid, entry.gid, entry.uname, entry.gname = os.geteuid(), os.getegid(), "", ""
                 files.extract(entry, {"journal": cluster.root, "buffers": cluster.buffers}[top])
         return json.load(files.extractfile("made.json"))
 

@@ -18,8 +18,10 @@ constexpr int64_t kRecordBytesMax = 1024;  // a secret, two ids and a few number
 
 absl::StatusOr<AgentMemory> AgentMemory::Open(std::string path) {
   worker::AgentRecord record;
-  if (const absl::Status status = ReadDurable(path, record);
-      !status.ok() && !absl::IsNotFound(status)) {
+  const absl::Status status = ReadDurable(path, record);
+  // What cannot be opened is not lost, and must not be written over.
+  if (!status.ok() && !absl::IsNotFound(status) && !absl::IsDataLoss(status)) return status;
+  if (absl::IsDataLoss(status)) {
     service::LogWarning("the agent's record is lost", {{"error", status}});
     record.Clear();
   }

@@ -12,6 +12,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
+#include "base/own_file.h"
 #include "base/status_macros.h"
 
 namespace remesh::worker {
@@ -42,8 +43,9 @@ int Connect(const sockaddr_un& address, int type, Fd& fd) {
 // process.
 absl::Status MakeRoom(const sockaddr_un& address, int type, const std::string& field) {
   const std::string path = address.sun_path;
-  std::error_code ignored;
-  std::filesystem::create_directories(std::filesystem::absolute(path).parent_path(), ignored);
+  const std::string folder = std::filesystem::absolute(path).parent_path().string();
+  MakeFolder(folder);
+  RETURN_IF_ERROR(CheckOwnFolder(field, path, folder, Writers::kSticky));
   struct stat info;
   if (lstat(path.c_str(), &info) != 0) return absl::OkStatus();
   if (!S_ISSOCK(info.st_mode))

@@ -20,6 +20,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
+#include "base/own_file.h"
 #include "base/status_macros.h"
 #include "worker/device/device.h"
 #include "worker/store/huge_pages.h"
@@ -112,8 +113,9 @@ absl::Status CreateReservedFile(const std::string& path, int64_t bytes,
 }
 
 absl::StatusOr<MappedFile> MappedFile::Open(const std::string& path, int64_t bytes) {
-  const int fd = open(path.c_str(), O_RDWR | O_CLOEXEC);
-  if (fd < 0) return SystemError("open", path);
+  // Trainers may write the file, so they may give it further names.
+  ASSIGN_OR_RETURN(Fd opened, OpenOwnFile(path, O_RDWR, 0, Links::kAny));
+  const int fd = opened.Release();
   MappedFile file;
   file.path_ = path;
   file.fd_ = fd;

@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstdio>
 #include <filesystem>
 #include <system_error>
@@ -12,6 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
 #include "base/error.h"
+#include "base/own_file.h"
 #include "base/status_macros.h"
 #include "worker/store/durable_file.h"
 #include "worker/store/generation_folder.h"
@@ -52,7 +54,7 @@ BufferStore::BufferStore(Options options)
 
 absl::StatusOr<std::unique_ptr<BufferStore>> BufferStore::Open(Options options) {
   std::error_code error;
-  fs::create_directories(options.directory, error);
+  if (!MakeFolder(options.directory)) error = {errno, std::generic_category()};
   if (error || !fs::is_directory(options.directory, error)) {
     return InvalidField("buffer_directory", options.directory,
                         absl::StrCat("must be a directory that can be made: ", error.message()));
@@ -93,6 +95,11 @@ absl::StatusOr<std::vector<BufferStore::Left>> BufferStore::ReadAll(
   std::vector<Left> all;
   for (const std::string& state : states) {
     if (IsHidden(state)) continue;
+    if (const absl::Status own = TakeFolder(state); !own.ok()) {
+      all_known_ = false;
+      notes_.push_back(absl::StrCat("left out: ", state, ": ", std::string(own.message())));
+      continue;
+    }
     for (const std::string& folder : Folders(state)) {
       Left& left = all.emplace_back(Left{.folder = folder, .status = {}, .generation = {}});
       left.status = ReadGeneration(options_.directory, folder, options_.devices, left.generation);
@@ -307,7 +314,7 @@ absl::Status BufferStore::Fill(const Generation& generation,
                                const std::atomic<bool>* cancelled) const {
   std::error_code error;
   fs::remove_all(generation.folder, error);
-  fs::create_directories(generation.folder, error);
+  if (!error && !MakeFolder(generation.folder)) error = {errno, std::generic_category()};
   if (error) {
     return MakeError(absl::StatusCode::kInternal,
                      absl::StrCat("cannot make ", generation.folder, ": ", error.message()),

@@ -11,12 +11,11 @@
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
+#include "base/own_file.h"
 #include "base/status_macros.h"
 #include "worker/store/buffer_file.h"
 
@@ -42,24 +41,25 @@ bool IsSpare(const std::string& path) {
 
 // Creates the file at `path`, or extends it if it is too short.
 absl::Status Reserve(const std::string& path, int64_t bytes) {
-  const int fd = open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, kMode);
-  if (fd < 0) return SystemError("open", path);
-  fchmod(fd, kMode);  // an earlier version may have made the file
-  const int error = posix_fallocate(fd, 0, bytes);
-  close(fd);
+  ASSIGN_OR_RETURN(const Fd fd, OpenOwnFile(path, O_WRONLY | O_CREAT, kMode));
+  fchmod(fd.get(), kMode);  // an earlier version may have made the file
+  const int error = posix_fallocate(fd.get(), 0, bytes);
   if (error == 0) return absl::OkStatus();
   errno = error;
   return SystemError(absl::StrCat("reserving ", bytes, " bytes"), path);
 }
 
-// Opens the file to write into, a spare if there is one, and sets `next` to its path.
-int OpenNext(const std::string& path, std::string& next) {
+// Opens the file to write into, a spare if there is one, and sets `next` to its path. A spare that
+// another user may have put there counts as none.
+absl::StatusOr<Fd> OpenNext(const std::string& path, std::string& next) {
   for (int i : {1, 0}) {
     next = SparePath(path, i);
-    if (const int fd = open(next.c_str(), O_WRONLY | O_CLOEXEC); fd >= 0) return fd;
+    absl::StatusOr<Fd> spare = OpenOwnFile(next, O_WRONLY);
+    if (spare.ok()) return spare;
   }
   next = path + ".new";
-  return open(next.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, kMode);
+  unlink(next.c_str());
+  return OpenOwnFile(next, O_WRONLY | O_CREAT | O_EXCL, kMode);
 }
 
 // Renames `next` to `path`. If `next` was a spare, the old file becomes the next spare.
@@ -79,6 +79,18 @@ bool WriteAll(int fd, const std::string& data) {
     done += static_cast<size_t>(n);
   }
   return true;
+}
+
+absl::StatusOr<std::string> ReadAll(int fd, const std::string& path) {
+  std::string data;
+  char buffer[1 << 16];
+  while (true) {
+    const ssize_t n = read(fd, buffer, sizeof(buffer));
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) return SystemError("read", path);
+    if (n == 0) return data;
+    data.append(buffer, static_cast<size_t>(n));
+  }
 }
 
 // Makes the new name durable, too. Does nothing if the folder cannot be opened.
@@ -101,7 +113,8 @@ absl::Status ReserveWrites(const std::string& path, int64_t bytes) {
   const int64_t file_bytes = bytes + int64_t{sizeof(Header)};
   RETURN_IF_ERROR(Reserve(SparePath(path, 0), file_bytes));
   // Zeros behind the message of an existing file do not change its content.
-  const bool exists = access(path.c_str(), F_OK) == 0;
+  struct stat info;
+  const bool exists = lstat(path.c_str(), &info) == 0;
   return Reserve(exists ? path : SparePath(path, 1), file_bytes);
 }
 
@@ -111,11 +124,10 @@ absl::Status WriteDurably(const std::string& path, const google::protobuf::Messa
   std::string data(reinterpret_cast<const char*>(&header), sizeof(header));
   data += body;
   std::string next;
-  const int fd = OpenNext(path, next);
-  if (fd < 0) return SystemError("open", next);
-  const bool written = WriteAll(fd, data) && fsync(fd) == 0;
+  ASSIGN_OR_RETURN(Fd fd, OpenNext(path, next));
+  const bool written = WriteAll(fd.get(), data) && fsync(fd.get()) == 0;
   const absl::Status status = written ? absl::OkStatus() : SystemError("write", next);
-  close(fd);
+  fd.Reset();
   if (!status.ok()) {
     if (!IsSpare(next)) unlink(next.c_str());
     return status;
@@ -126,9 +138,8 @@ absl::Status WriteDurably(const std::string& path, const google::protobuf::Messa
 }
 
 absl::Status ReadDurable(const std::string& path, google::protobuf::MessageLite& message) {
-  std::ifstream file(path, std::ios::binary);
-  if (!file) return absl::NotFoundError(absl::StrCat(path, " does not exist"));
-  const std::string data((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
+  ASSIGN_OR_RETURN(const Fd fd, OpenOwnFile(path, O_RDONLY));
+  ASSIGN_OR_RETURN(const std::string data, ReadAll(fd.get(), path));
   Header header;
   if (data.size() < sizeof(header)) return Corrupt(path, "too short");
   std::memcpy(&header, data.data(), sizeof(header));

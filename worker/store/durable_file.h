@@ -10,7 +10,8 @@
 
 namespace remesh::worker {
 
-// Small files that exist as a whole or not at all. A file is a magic word, the length and the XXH3
+// Small files that exist as a whole or not at all, and that nobody but this process's user can have
+// put there: FAILED_PRECONDITION (NOT_OWN_FILE) otherwise, see OpenOwnFile(). A file is a magic word, the length and the XXH3
 // of a serialized message, then the message, then anything. It is written beside its path and
 // renamed.
 

@@ -1,12 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "worker/store/generation_folder.h"
 
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <filesystem>
 #include <system_error>
 
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
+#include "base/own_file.h"
 #include "base/status_macros.h"
 #include "worker/store/durable_file.h"
 #include "worker/store/state_folder.h"
@@ -54,7 +59,7 @@ absl::StatusOr<std::vector<std::string>> FoldersIn(const std::string& folder) {
   if (error == std::errc::no_such_file_or_directory) return found;
   for (const fs::directory_iterator end; !error && it != end; it.increment(error)) {
     std::error_code ignored;
-    if (it->is_directory(ignored)) found.push_back(it->path().string());
+    if (fs::is_directory(it->symlink_status(ignored))) found.push_back(it->path().string());
   }
   if (error) return FolderError(folder, error);
   std::sort(found.begin(), found.end());
@@ -67,9 +72,22 @@ std::set<std::string> FilesElsewhere(const worker::GenerationManifest& manifest)
   return files;
 }
 
+absl::Status TakeFolder(const std::string& folder) {
+  const Fd fd(open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+  struct stat info;
+  if (!fd || fstat(fd.get(), &info) != 0) return Unusable("its folder cannot be opened");
+  if (info.st_uid != geteuid()) {
+    return Unusable(absl::StrCat("its folder belongs to user ", info.st_uid));
+  }
+  // An earlier version left this to the umask.
+  if (IsSharedFolder(info)) fchmod(fd.get(), info.st_mode & 07777 & ~(S_IWGRP | S_IWOTH));
+  return absl::OkStatus();
+}
+
 absl::Status ReadGeneration(const std::string& directory, const std::string& folder, int devices,
                             Generation& generation) {
   worker::GenerationManifest& manifest = generation.manifest;
+  RETURN_IF_ERROR(TakeFolder(folder));
   RETURN_IF_ERROR(ReadDurable(folder + kManifest, manifest));
   ASSIGN_OR_RETURN(generation.places, PlaceShards(manifest.assignment(), devices));
   generation.folder = GenerationFolder(directory, generation.state(), generation.number());
@@ -87,7 +105,7 @@ absl::Status ReadGeneration(const std::string& directory, const std::string& fol
 absl::Status MoveAside(const std::string& directory, const std::string& folder) {
   const fs::path aside = AsideFolder(directory);
   std::error_code error;
-  fs::create_directories(aside, error);
+  MakeFolder(aside.string());
   const fs::path path(folder);
   constexpr size_t kNameBytes = 200;  // of the 255 that a file's name may have
   std::string stem =

@@ -27,6 +27,10 @@ absl::StatusOr<std::vector<std::string>> FoldersIn(const std::string& folder);
 // The files whose bytes are in the memory of devices instead.
 std::set<std::string> FilesElsewhere(const worker::GenerationManifest& manifest);
 
+// Checks that a folder in the buffer directory is this user's own and no link, and that others may
+// not change it. DATA_LOSS says why not.
+absl::Status TakeFolder(const std::string& folder);
+
 // Reads what an earlier life left in `folder`, except the memory of devices. NOT_FOUND: it has no
 // manifest, so it was never completed; DATA_LOSS or INVALID_ARGUMENT: it is of no use, and the
 // message says why.

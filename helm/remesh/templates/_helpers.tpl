@@ -203,7 +203,7 @@ nodeAffinity:
 name: folders
 image: {{ include "remesh.image" .root | quote }}
 imagePullPolicy: {{ .root.Values.image.pullPolicy }}
-command: [sh, -ec, 'for folder in {{ .folders | values | sortAlpha | join " " }}; do chown 65532:{{ .root.Values.worker.gid }} "$folder"; chmod 2770 "$folder"; done']
+command: [sh, -ec, 'for folder in {{ .folders | values | sortAlpha | join " " }}; do chown 65532:{{ .root.Values.worker.gid }} "$folder"; chmod 2750 "$folder"; done']
 resources: {requests: {cpu: 10m, memory: 16Mi}, limits: {cpu: 100m, memory: 64Mi}}
 securityContext:
   runAsUser: 0
