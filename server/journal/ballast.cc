@@ -11,6 +11,8 @@
 #include <filesystem>
 
 #include "absl/strings/str_cat.h"
+#include "base/own_file.h"
+#include "base/status_macros.h"
 
 namespace remesh::server {
 namespace {
@@ -44,10 +46,9 @@ int64_t Ballast::Lacking() const {
 absl::Status Ballast::Raise() {
   if (Stands()) return absl::OkStatus();
   if (Lacking() > 0) return ErrorOf(ENOSPC, path_);
-  const int fd = open(path_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0640);
-  if (fd < 0) return ErrorOf(errno, path_);
-  const int error = posix_fallocate(fd, 0, kBytes);
-  close(fd);
+  unlink(path_.c_str());  // whatever it is: it has nothing that is needed
+  ASSIGN_OR_RETURN(const Fd fd, OpenOwnFile(path_, O_WRONLY | O_CREAT | O_EXCL, 0640));
+  const int error = posix_fallocate(fd.get(), 0, kBytes);
   if (error == 0) return absl::OkStatus();
   unlink(path_.c_str());
   return ErrorOf(error, path_);
@@ -55,7 +56,7 @@ absl::Status Ballast::Raise() {
 
 bool Ballast::Drop() {
   // Some file systems free an unlinked file later, but truncated bytes at once.
-  return truncate(path_.c_str(), 0) == 0 && unlink(path_.c_str()) == 0;
+  return OpenOwnFile(path_, O_WRONLY | O_TRUNC).ok() && unlink(path_.c_str()) == 0;
 }
 
 }  // namespace remesh::server

@@ -16,6 +16,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "base/error.h"
+#include "base/own_file.h"
 #include "base/status_macros.h"
 #include "server/journal/row_digest.h"
 
@@ -78,10 +79,20 @@ absl::Status HeadFile::Error(const char* what) const {
                     .metadata = {{"path", path_}, {"error", why}}});
 }
 
+absl::Status HeadFile::NotOpened(const absl::Status& why) const {
+  const bool full = absl::IsResourceExhausted(why);
+  const std::string what(why.message());
+  return MakeError(full ? absl::StatusCode::kResourceExhausted : absl::StatusCode::kUnavailable,
+                   absl::StrCat("journal's head ", path_, ": ", what),
+                   {.reason = full ? "JOURNAL_FULL" : "JOURNAL_IO",
+                    .metadata = {{"path", path_}, {"error", what}}});
+}
+
 absl::StatusOr<std::optional<JournalHead>> HeadFile::Read() {
-  fd_ = open(path_.c_str(), O_RDWR | O_CLOEXEC);
-  if (fd_ < 0 && errno == ENOENT) return std::nullopt;
-  if (fd_ < 0) return Error("open");
+  absl::StatusOr<Fd> opened = OpenOwnFile(path_, O_RDWR);
+  if (absl::IsNotFound(opened.status())) return std::nullopt;
+  if (!opened.ok()) return NotOpened(opened.status());
+  fd_ = opened->Release();
   const std::array slots = {ReadSlot(fd_, 0), ReadSlot(fd_, 1)};
   if (!slots[0] && !slots[1]) {
     return MakeError(absl::StatusCode::kFailedPrecondition,
@@ -95,8 +106,10 @@ absl::StatusOr<std::optional<JournalHead>> HeadFile::Read() {
 
 absl::Status HeadFile::Create(const JournalHead& head) {
   const std::string fresh = path_ + ".new";
-  fd_ = open(fresh.c_str(), O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0640);
-  if (fd_ < 0) return Error("create");
+  unlink(fresh.c_str());
+  absl::StatusOr<Fd> made = OpenOwnFile(fresh, O_RDWR | O_CREAT | O_EXCL, 0640);
+  if (!made.ok()) return NotOpened(made.status());
+  fd_ = made->Release();
   const bool written = WriteSlot(fd_, 0, SlotOf(head)) &&
                        WriteSlot(fd_, 1, std::string(kSlotBytes, '\0')) && fsync(fd_) == 0 &&
                        std::rename(fresh.c_str(), path_.c_str()) == 0 && SyncFolderOf(path_);

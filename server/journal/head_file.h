@@ -46,6 +46,7 @@ class HeadFile {
  private:
   absl::Status Create(const JournalHead& head);
   absl::Status Error(const char* what) const;
+  absl::Status NotOpened(const absl::Status& why) const;
 
   const std::string path_;
   int fd_ = -1;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What happens to a journal whose files are taken away or changed beside the server.
 #include <sqlite3.h>
+#include <sys/stat.h>
 
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
@@ -133,6 +134,38 @@ TEST_F(JournalFilesTest, WhatGoesIntoLostFilesIsNeverCalledPersisted) {
       writer_ = nullptr;
     }
   }
+}
+
+TEST_F(JournalFilesTest, AFileThatAnotherUserMayHavePutThereIsRefused) {
+  const std::string victim = (directory_ / "victim").string();
+  WriteFile(victim, "precious");
+  for (const char* suffix : {"", ".head"}) {
+    for (const char* kind : {"link", "pipe", "two names"}) {
+      SCOPED_TRACE(absl::StrCat("journal", suffix, " is a ", kind));
+      for (const char* each : {"", "-wal", ".head"}) fs::remove(path_ + each);
+      { AddMany(*MustOpen(), 3); }
+      const std::string file = path_ + suffix;
+      fs::remove(file);
+      if (kind == std::string("link")) fs::create_symlink(victim, file);
+      if (kind == std::string("pipe")) ASSERT_EQ(mkfifo(file.c_str(), 0600), 0);
+      if (kind == std::string("two names")) fs::create_hard_link(victim, file);
+      EXPECT_FALSE(Open().ok());
+      EXPECT_EQ(ReadFile(victim), "precious");
+    }
+  }
+}
+
+TEST_F(JournalFilesTest, AFolderMayBeBehindALink) {
+  const fs::path link = directory_ / "link";
+  fs::create_directory_symlink(directory_, link);
+  path_ = (link / "journal.db").string();
+  Serve();
+  Write("key");
+  Drain();
+  EXPECT_EQ(persisted(), sequence_);
+  writer_ = nullptr;
+  path_ = (directory_ / "journal.db").string();
+  EXPECT_EQ(MustOpen()->ReadAll()->count("key"), 1u);
 }
 
 // The look at each tick may come after the next write.

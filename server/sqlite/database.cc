@@ -7,11 +7,13 @@
 
 #include <cerrno>
 #include <filesystem>
+#include <system_error>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "base/error.h"
+#include "base/own_file.h"
 #include "base/status_macros.h"
 
 namespace remesh::server {
@@ -39,6 +41,15 @@ int Bind(sqlite3_stmt* statement, int index, const SqlValue& value) {
 bool IsFull(int code, int system_error) {
   if ((code & 0xff) == SQLITE_FULL) return true;
   return code == SQLITE_IOERR_WRITE && (system_error == ENOSPC || system_error == EDQUOT);
+}
+
+// The path with all links of its folder resolved. With SQLITE_OPEN_NOFOLLOW, SQLite refuses a link
+// in any part of a path, but operators may well put the folder behind one.
+std::string InRealFolder(const std::string& path) {
+  std::error_code error;
+  const std::filesystem::path whole = std::filesystem::absolute(path, error);
+  const std::filesystem::path folder = std::filesystem::canonical(whole.parent_path(), error);
+  return error ? path : (folder / whole.filename()).string();
 }
 
 }  // namespace
@@ -78,8 +89,18 @@ absl::Status Database::Error(int code) const {
   }
 }
 
+absl::Status Database::CreateOwn(const std::string& path, Kind kind) {
+  // SQLite would let all users read it. Its other files have the same mode.
+  const absl::Status opened = OpenOwnFile(path, O_WRONLY | O_CREAT, 0640).status();
+  // SQLite reports every other error.
+  if (!absl::IsFailedPrecondition(opened)) return absl::OkStatus();
+  return Database(path, kind, nullptr)
+      .Make(absl::StatusCode::kUnavailable, "_IO", std::string(opened.message()));
+}
+
 absl::StatusOr<std::unique_ptr<Database>> Database::Open(const std::string& path, Kind kind) {
-  return OpenAs(path, path, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE, kind);
+  return OpenAs(path, InRealFolder(path),
+                SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOFOLLOW, kind);
 }
 
 absl::StatusOr<std::unique_ptr<Database>> Database::OpenUnchanging(const std::string& path,
@@ -94,9 +115,7 @@ absl::StatusOr<std::unique_ptr<Database>> Database::OpenUnchanging(const std::st
 absl::StatusOr<std::unique_ptr<Database>> Database::OpenAs(const std::string& path,
                                                            const std::string& name, int flags,
                                                            Kind kind) {
-  // SQLite would let all users read it. Its other files have the same mode.
-  if ((flags & SQLITE_OPEN_CREATE) != 0)
-    close(open(path.c_str(), O_WRONLY | O_CREAT | O_NONBLOCK | O_CLOEXEC, 0640));
+  if ((flags & SQLITE_OPEN_CREATE) != 0) RETURN_IF_ERROR(CreateOwn(path, kind));
   sqlite3* handle = nullptr;
   const int code = sqlite3_open_v2(name.c_str(), &handle, flags | SQLITE_OPEN_FULLMUTEX, nullptr);
   std::unique_ptr<Database> database(new Database(path, kind, handle));

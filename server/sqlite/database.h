@@ -44,7 +44,7 @@ class Database {
     const char* reason_prefix;
   };
   // Opens or creates the file without looking at its contents. UNAVAILABLE (_IO) if the file may
-  // not be written.
+  // not be written, or if another user can have put it there: see OpenOwnFile().
   static absl::StatusOr<std::unique_ptr<Database>> Open(const std::string& path, Kind kind);
   // Opens a file for reading that no one changes meanwhile. Writes and locks nothing and looks for
   // no files beside it, so the contents of a WAL beside it are not seen.
@@ -88,6 +88,7 @@ class Database {
 
   absl::Status Make(absl::StatusCode code, const char* reason, const std::string& what) const;
   absl::Status NotWritable() const;
+  static absl::Status CreateOwn(const std::string& path, Kind kind);
 
   const std::string path_;
   const Kind kind_;
