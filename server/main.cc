@@ -23,7 +23,6 @@
 #include "server/settings_reload.h"
 #include "service/audit_log.h"
 #include "service/caller_limits.h"
-#include "service/hand_over.h"
 #include "service/heap.h"
 #include "service/held_requests.h"
 #include "service/library_log.h"
@@ -71,15 +70,6 @@ void WritePortFile(const std::string& path, int listen_port, int metrics_port) {
   std::ofstream(path + ".new") << "listen_port: " << listen_port
                                << "\nmetrics_port: " << metrics_port << "\n";
   std::rename((path + ".new").c_str(), path.c_str());
-}
-
-// With some spare threads for libraries: gRPC starts more of them on machines with more cores.
-int ThreadsNeeded(const ServerOptions& options) {
-  constexpr int kOwn = 27;
-  const int grpc = 16 + 4 * static_cast<int>(std::thread::hardware_concurrency());
-  return kOwn + grpc + MetricsEndpoint::kThreads + service::Pollers::kThreads +
-         service::HandOver::kThreads +
-         static_cast<int>(options.planner_threads + 2 * options.stream_threads);
 }
 
 // Either may be null; both must outlive the wait for signals.
@@ -170,7 +160,6 @@ absl::Status Run(const Start& start) {
   service::ShutdownSignal shutdown;
   RETURN_IF_ERROR(service::SetLog(options.log_level, options.log_format));
   RETURN_IF_ERROR(Validate(options));
-  RETURN_IF_ERROR(service::CheckThreadsCanStart(ThreadsNeeded(options)));
   service::StartLogThread();
   for (const std::string& key : start.settings.IgnoredKeys()) {
     service::LogWarning("a setting has no effect any more: remove it", {{"key", key}});
@@ -202,6 +191,7 @@ absl::Status Run(const Start& start) {
   grpc_options.audit = audit;
   grpc_options.describe = [&description] { return description.Describe(); };
   grpc_options = WithInterceptors(std::move(grpc_options), registry);
+  RETURN_IF_ERROR(service::CheckSpareThreads());
   ASSIGN_OR_RETURN(const std::unique_ptr<Server> server,
                    Server::Start(std::move(grpc_options), *core));
   readiness.Enter(ServerReadiness::Phase::kServing);

@@ -9,6 +9,7 @@
 #include <exception>
 #include <fstream>
 #include <system_error>
+#include <thread>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -78,11 +79,13 @@ std::string ThreadLimits() {
   return absl::StrCat(text, ", kernel.threads-max ", FirstWord("/proc/sys/kernel/threads-max"));
 }
 
-absl::Status CheckThreadsCanStart(int count) {
+int SpareThreads() { return 64 + 4 * static_cast<int>(std::thread::hardware_concurrency()); }
+
+absl::Status CheckSpareThreads(int spare) {
   absl::Notification end;
   std::vector<pthread_t> threads;
   int error = 0;
-  while (error == 0 && static_cast<int>(threads.size()) < count) {
+  while (error == 0 && static_cast<int>(threads.size()) < spare) {
     pthread_t thread;
     error = pthread_create(&thread, nullptr, AwaitEnd, &end);
     if (error == 0) threads.push_back(thread);
@@ -91,11 +94,11 @@ absl::Status CheckThreadsCanStart(int count) {
   for (const pthread_t thread : threads) pthread_join(thread, nullptr);
   if (error == 0) return absl::OkStatus();
   return MakeError(absl::StatusCode::kResourceExhausted,
-                   absl::StrCat("only ", threads.size(), " of the ", count,
-                                " threads that it takes could be started: ", std::strerror(error),
+                   absl::StrCat("only ", threads.size(), " of ", spare,
+                                " spare threads could be started: ", std::strerror(error),
                                 "; raise the lowest of: ", ThreadLimits()),
                    {.reason = "THREAD_LIMIT",
-                    .metadata = {{"needed", absl::StrCat(count)},
+                    .metadata = {{"needed", absl::StrCat(spare)},
                                  {"started", absl::StrCat(threads.size())},
                                  {"limits", ThreadLimits()}}});
 }

@@ -7,10 +7,15 @@
 
 namespace remesh::service {
 
-// Checks that this process can start `count` more threads by starting them and ending them again.
-// RESOURCE_EXHAUSTED (THREAD_LIMIT) with the limits in force if it cannot. Without this check,
-// libraries that get no thread end the process without a message.
-absl::Status CheckThreadsCanStart(int count);
+// A generous number of threads for a gRPC server and what serves its calls; gRPC's grow with the
+// cores.
+int SpareThreads();
+
+// Checks that `spare` more threads can start, by starting them and ending them again.
+// RESOURCE_EXHAUSTED (THREAD_LIMIT) with the limits in force if they cannot. Call it before a gRPC
+// server starts: one that gets no thread aborts the process without naming the cause. Threads of
+// our own need no check; see ExplainTermination().
+absl::Status CheckSpareThreads(int spare = SpareThreads());
 
 // The limits on the number of threads here, such as "RLIMIT_NPROC 100, pids.max 64,
 // kernel.threads-max 127000".

@@ -24,20 +24,20 @@ void LeaveRoomForFewThreads() {
   setrlimit(RLIMIT_AS, &room);
 }
 
-TEST(ThreadLimitsTest, AFewThreadsFit) { EXPECT_TRUE(CheckThreadsCanStart(50).ok()); }
+TEST(ThreadLimitsTest, AFewThreadsFit) { EXPECT_TRUE(CheckSpareThreads(50).ok()); }
 
 TEST(ThreadLimitsDeathTest, TooManyAreRefusedWithTheLimits) {
   if (!kLimitsMemory) GTEST_SKIP() << "needs a limit on memory";
   EXPECT_EXIT(
       {
         LeaveRoomForFewThreads();
-        const absl::Status status = CheckThreadsCanStart(1000);
+        const absl::Status status = CheckSpareThreads(1000);
         std::fprintf(stderr, "%s %s\n", GetErrorInfo(status).reason.c_str(),
                      std::string(status.message()).c_str());
         std::_Exit(3);
       },
       testing::ExitedWithCode(3),
-      "THREAD_LIMIT only [0-9]+ of the 1000 threads that it takes could be started: .* "
+      "THREAD_LIMIT only [0-9]+ of 1000 spare threads could be started: .* "
       "RLIMIT_NPROC");
 }
 

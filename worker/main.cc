@@ -3,16 +3,13 @@
 #include <fstream>
 #include <mutex>
 #include <string>
-#include <thread>
 
 #include "base/error.h"
 #include "base/status_macros.h"
 #include "service/caller_limits.h"
-#include "service/hand_over.h"
 #include "service/heap.h"
 #include "service/library_log.h"
 #include "service/log.h"
-#include "service/pollers.h"
 #include "service/read_settings.h"
 #include "service/signals.h"
 #include "service/thread_limits.h"
@@ -33,15 +30,6 @@ void WritePortFile(const std::string& path, const Worker& worker) {
   std::rename((path + ".new").c_str(), path.c_str());
 }
 
-// The worker's own threads, with a reserve for the libraries: gRPC's threads grow with the
-// machine's cores.
-int ThreadsNeeded(const WorkerOptions& options) {
-  constexpr int kOwn = 18;
-  const int grpc = 16 + 4 * static_cast<int>(std::thread::hardware_concurrency());
-  return kOwn + grpc + service::MetricsEndpoint::kThreads + service::HandOver::kThreads +
-         service::Pollers::kThreads + static_cast<int>(options.copy_threads);
-}
-
 // `settings` belongs to other options: this function completes a copy.
 absl::Status Run(const service::ReadResult& read, const service::Settings& settings,
                  WorkerOptions options) {
@@ -49,7 +37,6 @@ absl::Status Run(const service::ReadResult& read, const service::Settings& setti
   RETURN_IF_ERROR(service::SetLog(options.log_level, options.log_format));
   RETURN_IF_ERROR(Complete(options));
   RETURN_IF_ERROR(CountDevices(options));
-  RETURN_IF_ERROR(service::CheckThreadsCanStart(ThreadsNeeded(options)));
   service::StartLogThread();
   std::mutex mutex;
   absl::Status why;
@@ -64,6 +51,7 @@ absl::Status Run(const service::ReadResult& read, const service::Settings& setti
                      service::FlushLog();
                      std::_Exit(1);
                    }));
+  RETURN_IF_ERROR(service::CheckSpareThreads());
   ASSIGN_OR_RETURN(std::unique_ptr<Worker> worker, Worker::Start(options, std::move(plane), end));
   WritePortFile(options.port_file, *worker);
   service::LogInfo("worker started", {{"host", options.host},
