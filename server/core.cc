@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "absl/time/clock.h"
+#include "base/caller_gone.h"
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/random_bytes.h"
@@ -187,7 +188,7 @@ void Core::Call(Request request, ReplyFn reply, const std::string& caller, Gone 
   TakeTurn(caller, [this, id, caller, reply = std::move(reply), request = std::move(request),
                     gone = std::move(gone)]() mutable {
     if (shut_down_) return reply(ShuttingDown());
-    if (gone != nullptr && gone()) return reply(absl::CancelledError("the caller has gone"));
+    if (gone != nullptr && gone()) return reply(CallerGone());
     calls_.Add(id, std::move(reply), caller, std::move(gone));
     Handle(server::Call{.id = id, .request = std::move(request)});
   });

@@ -374,8 +374,7 @@ grpc::ServerWriteReactor<v1::RenderPlanResponse>* PlanService::RenderPlan(
           texts_, CallerOf(*context),
           [this, request = *request, context] {
             const auto wanted = [context] {
-              return HasGone(*context) ? absl::CancelledError("the caller has gone")
-                                       : absl::OkStatus();
+              return HasGone(*context) ? CallerGone() : absl::OkStatus();
             };
             return Rendered(backend_.core.plans(), request, backend_.core.desk().NewBudget(wanted));
           },

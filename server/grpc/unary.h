@@ -4,12 +4,12 @@
 #include <grpcpp/server_context.h>
 #include <grpcpp/support/server_callback.h>
 
-#include <chrono>
 #include <memory>
 #include <optional>
 #include <string>
 #include <utility>
 
+#include "base/caller_gone.h"
 #include "base/error.h"
 #include "server/call_limits.h"
 #include "server/caller.h"
@@ -18,6 +18,7 @@
 #include "service/authorization.h"
 #include "service/catch_faults.h"
 #include "service/error_info.h"
+#include "service/unary_call.h"
 
 namespace remesh::server {
 
@@ -50,28 +51,14 @@ struct Backend {
   }
 };
 
-// Finishes a unary call exactly once: with UNAVAILABLE if it is dropped.
-class Completion {
+using service::HasGone;
+
+// Finishes with UNAVAILABLE if it is dropped.
+class Completion : public service::Completion {
  public:
-  explicit Completion(grpc::ServerUnaryReactor* reactor) : reactor_(reactor) {}
-  Completion(Completion&& other) noexcept : reactor_(std::exchange(other.reactor_, nullptr)) {}
-  Completion& operator=(Completion&&) = delete;
-  ~Completion() {
-    if (reactor_ != nullptr) Finish(ShuttingDown());
-  }
-
-  void Finish(const absl::Status& status) {
-    std::exchange(reactor_, nullptr)->Finish(service::StatusToGrpc(status));
-  }
-
- private:
-  grpc::ServerUnaryReactor* reactor_;
+  explicit Completion(grpc::ServerUnaryReactor* reactor)
+      : service::Completion(reactor, ShuttingDown) {}
 };
-
-// Whether no one waits for the call's answer any more. Call it only before the call is finished.
-inline bool HasGone(const grpc::CallbackServerContext& context) {
-  return context.deadline() <= std::chrono::system_clock::now() || context.IsCancelled();
-}
 
 // Makes the call in the caller's turn, unless the caller has gone by then, and finishes it with the
 // controller's reply on Core::writers(), in the caller's turn there.
@@ -141,10 +128,9 @@ void AnswerOn(ThreadPool& pool, const grpc::CallbackServerContext* context, Resp
   const Turn turn{.caller = CallerOf(*context)};
   const bool taken =
       pool.Post(turn, [context, response, done, answer = std::move(answer)]() mutable {
-        if (HasGone(*context)) return done->Finish(absl::CancelledError("the caller has gone"));
+        if (HasGone(*context)) return done->Finish(CallerGone());
         absl::StatusOr<Response> result = service::CatchFaults([&] { return answer(); });
-        if (result.ok()) *response = *std::move(result);
-        done->Finish(result.status());
+        done->Answer(response, std::move(result));
       });
   if (!taken) done->Finish(NotTaken(pool));
 }

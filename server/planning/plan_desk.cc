@@ -5,6 +5,7 @@
 #include <optional>
 #include <utility>
 
+#include "base/caller_gone.h"
 #include "proto/convert/plan_proto.h"
 #include "server/planning/create_plan.h"
 #include "server/planning/plan_size.h"
@@ -16,8 +17,6 @@ using planner::Budget;
 using planner::CanonicalRequest;
 
 namespace {
-
-absl::Status Gone() { return absl::CancelledError("the caller has gone"); }
 
 bool HasGone(const PlanDesk::Asker& asker) { return asker.gone != nullptr && asker.gone(); }
 
@@ -45,9 +44,9 @@ void PlanDesk::Post(const Threads& threads, bool patient, std::shared_ptr<Job> j
 
 absl::Status PlanDesk::Do(Job& job, absl::Duration quantum) {
   if (stopping_) return ShuttingDown();
-  if (HasGone(job.asker)) return Gone();
+  if (HasGone(job.asker)) return CallerGone();
   Budget budget =
-      NewBudget([&job] { return HasGone(job.asker) ? Gone() : absl::OkStatus(); }, quantum);
+      NewBudget([&job] { return HasGone(job.asker) ? CallerGone() : absl::OkStatus(); }, quantum);
   return service::CatchFaults([&] { return job.work(budget); });
 }
 
@@ -133,7 +132,7 @@ absl::Status PlanDesk::Wanted(const Flight& flight) {
   absl::MutexLock lock(&mutex_);
   const bool all_gone = std::all_of(flight.waiters.begin(), flight.waiters.end(),
                                     [](const Waiter& waiter) { return HasGone(waiter.asker); });
-  return all_gone ? Gone() : absl::OkStatus();
+  return all_gone ? CallerGone() : absl::OkStatus();
 }
 
 std::shared_ptr<const PlanCache::Question> PlanDesk::Begin(Flight& flight, bool patient) {
@@ -152,7 +151,7 @@ std::shared_ptr<const PlanCache::Question> PlanDesk::Begin(Flight& flight, bool 
 void PlanDesk::Fly(const std::string& fingerprint, const FlightPtr& flight, bool patient) {
   const std::shared_ptr<const PlanCache::Question> question = Begin(*flight, patient);
   if (question == nullptr) return;
-  absl::StatusOr<PlanCache::Answer> answer = Gone();
+  absl::StatusOr<PlanCache::Answer> answer = CallerGone();
   if (Wanted(*flight).ok()) {
     Budget budget = NewBudget([this, &flight] { return Wanted(*flight); },
                               patient ? absl::InfiniteDuration() : planners_.quantum);
