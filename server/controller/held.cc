@@ -2,6 +2,8 @@
 #include "server/controller/held.h"
 
 #include <algorithm>
+#include <optional>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
@@ -20,26 +22,26 @@ bool TakesPart(const std::string& host, const v1::Execution& execution) {
                      [&](const v1::HostProgress& one) { return one.host() == host; });
 }
 
-// Judges a generation by the end of the execution that wrote it; kOwed without a reason: the end
-// does not decide.
-Verdict JudgeByWriter(const StateEntry& state, const v1::StateManifest& manifest,
-                      const v1::Execution& writer) {
+// Judges a generation by the end of the execution that wrote it, if that decides.
+std::optional<Verdict> JudgeByWriter(const StateEntry& state, const v1::StateManifest& manifest,
+                                     const v1::Execution& writer) {
   switch (writer.phase()) {
     case v1::Execution::FAILED:
     case v1::Execution::CANCELLED:
-      if (IsPending(manifest)) return {.kind = Kind::kAbort};
-      if (manifest.generation() < state.generation()) return {.kind = Kind::kOwed};
+      if (IsPending(manifest)) return Verdict{.kind = Kind::kAbort};
+      if (manifest.generation() < state.generation()) return std::nullopt;
       return MakeOwed(absl::StrCat("it is committed, but here ", writer.name(), " has failed"),
                       true);
     case v1::Execution::SUCCEEDED:
       if (manifest.generation() != state.generation() || !IsPending(manifest)) {
-        return {.kind = Kind::kOwed};
+        return std::nullopt;
       }
-      if (manifest.phase() == v1::SHARD_PHASE_VERIFIED) return {.kind = Kind::kCommit};
+      if (manifest.phase() == v1::SHARD_PHASE_VERIFIED) return Verdict{.kind = Kind::kCommit};
       return MakeOwed(
           absl::StrCat("it was never verified, but here ", writer.name(), " succeeded"));
     default:
-      return {.kind = Kind::kKeep};  // the execution deals with it: see Execution::OnHostReturned
+      // The execution deals with it: see Execution::OnHostReturned.
+      return Verdict{.kind = Kind::kKeep};
   }
 }
 
@@ -68,10 +70,6 @@ Verdict JudgeByGeneration(const std::string& host, const StateEntry& state,
   return MakeOwed("the state does not lie on this host");
 }
 
-}  // namespace
-
-namespace {
-
 // As Judge(), but `newer` is as the manifest says.
 Verdict JudgeAsSaid(const std::string& host, const v1::StateManifest& manifest,
                     const HeldView& view, const v1::Execution* writer) {
@@ -87,8 +85,8 @@ Verdict JudgeAsSaid(const std::string& host, const v1::StateManifest& manifest,
   if (given_up && !IsPending(manifest)) return {.kind = Kind::kAbortCommit};
   if (writer != nullptr && writer->state_uid() == manifest.state_uid() &&
       writer->target_generation() == manifest.generation()) {
-    Verdict verdict = JudgeByWriter(*state, manifest, *writer);
-    if (verdict.kind != Kind::kOwed || !verdict.reason.empty()) return verdict;
+    std::optional<Verdict> verdict = JudgeByWriter(*state, manifest, *writer);
+    if (verdict) return *std::move(verdict);
   }
   return JudgeByGeneration(host, *state, manifest, view);
 }
