@@ -60,8 +60,25 @@ absl::StatusOr<Form> ParseDTensor(const v1::DTensorSharding& dtensor) {
   return Form(std::move(value));
 }
 
-absl::StatusOr<planner::Layout> LayOutDTensor(const DTensorSharding& sharding,
-                                              const planner::Shape& shape, int32_t device_count) {
+// The layout of an array, of each form: a form without its own does not compile.
+absl::StatusOr<planner::Layout> LayOut(const HloSharding& sharding, const planner::Shape& shape,
+                                       int32_t device_count) {
+  return ToLayout(sharding, shape, device_count);
+}
+
+absl::StatusOr<planner::Layout> LayOut(const planner::NamedSharding& sharding,
+                                       const planner::Shape& shape, int32_t device_count) {
+  return ToLayout(sharding, shape, device_count);
+}
+
+absl::StatusOr<planner::Layout> LayOut(const BoxForm& form, const planner::Shape& shape, int32_t) {
+  auto layout = planner::MakeBoxLayout(shape, form.boxes);
+  RETURN_IF_ERROR(AtField("boxes.devices", layout.status()));
+  return layout;
+}
+
+absl::StatusOr<planner::Layout> LayOut(const DTensorSharding& sharding, const planner::Shape& shape,
+                                       int32_t device_count) {
   auto layout = ToLayout(sharding, shape, device_count);
   const std::string field = GetErrorInfo(layout.status()).metadata["field"];
   if (layout.ok() || field == "devices" || field == "shape") return layout;
@@ -131,17 +148,8 @@ std::string FormName(const v1::Sharding& sharding) {
 
 absl::StatusOr<planner::Layout> ToLayout(const Form& form, const planner::Shape& shape,
                                          int32_t device_count) {
-  if (const auto* boxes = std::get_if<BoxForm>(&form)) {
-    auto layout = planner::MakeBoxLayout(shape, boxes->boxes);
-    RETURN_IF_ERROR(AtField("boxes.devices", layout.status()));
-    return layout;
-  }
-  if (const auto* dtensor = std::get_if<DTensorSharding>(&form)) {
-    return LayOutDTensor(*dtensor, shape, device_count);
-  }
-  if (const auto* named = std::get_if<planner::NamedSharding>(&form))
-    return ToLayout(*named, shape, device_count);
-  return ToLayout(std::get<HloSharding>(form), shape, device_count);
+  const auto lay_out = [&](const auto& value) { return LayOut(value, shape, device_count); };
+  return std::visit(lay_out, form);
 }
 
 }  // namespace remesh::proto
