@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
 #include "base/status_macros.h"
+#include "base/transport_names.h"
 #include "proto/convert/text.h"
 #include "server/controller/uid.h"
 #include "server/join_tokens.h"
@@ -24,7 +25,6 @@ using service::Settings;
 namespace {
 
 constexpr auto kLeast = std::chrono::milliseconds(1);  // the minimum of times that cannot be 0
-constexpr std::string_view kAes = "aes-256-gcm";
 // Less memory does not suffice for plans of some size.
 constexpr int64_t kPlanningMemoryLeast = int64_t{16} << 20;
 // Half of the default maximum message size of gRPC clients.
@@ -207,10 +207,10 @@ absl::Status CheckJournal(const ServerOptions& o) {
 
 absl::Status CheckTls(const ServerOptions& o) {
   RETURN_IF_ERROR(service::CheckAllOrNone(o.tls, TlsFields()));
-  if (o.data_encryption != "none" && o.data_encryption != kAes) {
+  if (o.data_encryption != "none" && o.data_encryption != kDataCipher) {
     return InvalidField("data_encryption", o.data_encryption, "must be none or aes-256-gcm");
   }
-  if (o.data_encryption == kAes && o.tls.empty()) {
+  if (o.data_encryption == kDataCipher && o.tls.empty()) {
     return InvalidField("data_encryption", o.data_encryption,
                         "needs TLS (tls_certificate_file): without it the keys can be read");
   }
@@ -313,7 +313,7 @@ Core::Options CoreOptionsOf(const ServerOptions& o) {
       .state_entries_max = o.state_entries_max,
       .states_per_job = o.states_per_job,
       .bytes_per_job = o.bytes_per_job,
-      .encrypts_data = o.data_encryption == kAes,
+      .encrypts_data = o.data_encryption == kDataCipher,
       .finished_executions_max = static_cast<size_t>(o.finished_executions_max),
       .topology_rules = *RulesOf(o),
       .version = std::string(service::kVersion)};
@@ -339,7 +339,7 @@ LiveOptions LiveOptionsOf(const ServerOptions& o) {
           .states_max = static_cast<size_t>(o.states_max),
           .states_per_job = o.states_per_job,
           .bytes_per_job = o.bytes_per_job,
-          .encrypts_data = o.data_encryption == kAes,
+          .encrypts_data = o.data_encryption == kDataCipher,
           .finished_executions_max = static_cast<size_t>(o.finished_executions_max),
           .join_token_hashes = {},
           .topology_rules = *RulesOf(o)};

@@ -9,6 +9,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
+#include "base/resource_names.h"
 #include "base/status_macros.h"
 
 namespace remesh::server {
@@ -23,16 +24,8 @@ const std::vector<Role> kJobs = {Role::kJob, Role::kAdmin};
 const std::vector<Role> kAdmins = {Role::kAdmin};
 const std::vector<Role> kProgramReaders = {Role::kViewer, Role::kJob, Role::kWorker, Role::kAdmin};
 
-// The text up to the next slash; also removes the slash.
-std::string_view TakeSegment(std::string_view& text) {
-  const size_t slash = text.find('/');
-  const std::string_view segment = text.substr(0, slash);
-  text = slash == text.npos ? std::string_view() : text.substr(slash + 1);
-  return segment;
-}
-
 // Whether SPIFFE allows such a segment in a path.
-bool IsSegment(std::string_view text) {
+bool IsPathSegment(std::string_view text) {
   if (text.empty() || text == "." || text == "..") return false;
   return std::all_of(text.begin(), text.end(), [](unsigned char c) {
     return absl::ascii_isalnum(c) || c == '.' || c == '_' || c == '-';
@@ -44,7 +37,7 @@ std::vector<std::string_view> SegmentsOf(std::string_view path) {
   std::vector<std::string_view> segments;
   if (path.ends_with('/')) return segments;
   while (!path.empty()) segments.push_back(TakeSegment(path));
-  const bool allowed = std::all_of(segments.begin(), segments.end(), IsSegment);
+  const bool allowed = std::all_of(segments.begin(), segments.end(), IsPathSegment);
   return allowed ? segments : std::vector<std::string_view>();
 }
 

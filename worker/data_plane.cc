@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
 #include "base/status_macros.h"
+#include "base/transport_names.h"
 #include "worker/device/cuda/cuda_device.h"
 #include "worker/device/sim_device.h"
 #include "worker/device/sim_memory.h"
@@ -55,7 +56,7 @@ absl::StatusOr<std::unique_ptr<Transport>> OpenHostTransport(const WorkerOptions
     return InvalidField("data_bind_address", options.data_bind_address,
                         "must be a numeric IPv4 or IPv6 address, or that and a port");
   }
-  if (options.transport != "ucx")
+  if (options.transport != kUcxTransport)
     return NewTcpTransport({.bind_address = bind.ip, .port = bind.port});
   return NewUcxTransport({.bind_address = bind.ip,
                           .port = bind.port,
@@ -122,7 +123,7 @@ absl::StatusOr<DataPlane> OpenDataPlane(const WorkerOptions& options,
                                         std::function<void()> on_stuck) {
   DataPlane plane;
   ASSIGN_OR_RETURN(plane.transport, OpenHostTransport(options));
-  if (options.transport == "nccl") {
+  if (options.transport == kNcclTransport) {
     RETURN_IF_ERROR(OpenGpus(options, std::move(on_stuck), plane));
   } else {
     plane.devices = HostMemory(static_cast<int>(options.copy_threads), plane.transport.get());

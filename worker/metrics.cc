@@ -5,8 +5,8 @@
 #include <iterator>
 
 #include "base/check.h"
-#include "base/data_encryption.h"
 #include "base/error.h"
+#include "base/transport_names.h"
 #include "service/one_gauge.h"
 
 namespace remesh::worker {

@@ -17,7 +17,9 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "base/error.h"
+#include "base/resource_names.h"
 #include "base/status_macros.h"
+#include "base/transport_names.h"
 #include "proto/convert/presets.h"
 #include "service/config_check.h"
 #include "service/log.h"
@@ -100,26 +102,20 @@ absl::Status CheckSocketPath(const std::string& path) {
   return InvalidField("socket_path", path, absl::StrCat("must be of 1 to ", kMost, " bytes"));
 }
 
-// As the server checks it.
-constexpr size_t kHostMax = 253;
-
 absl::Status CheckHost(const std::string& host) {
-  const bool right = !host.empty() && host.size() <= kHostMax && absl::ascii_isalnum(host[0]) &&
-                     std::all_of(host.begin(), host.end(), [](char c) {
-                       return absl::ascii_isalnum(c) || c == '.' || c == '_' || c == '-';
-                     });
-  if (right) return absl::OkStatus();
+  if (IsHostName(host)) return absl::OkStatus();
   return InvalidField(
       "host", host,
-      absl::StrCat("must be 1 to ", kHostMax, " of [A-Za-z0-9._-], a letter or digit first"));
+      absl::StrCat("must be 1 to ", kHostNameMax, " of [A-Za-z0-9._-], a letter or digit first"));
 }
 
 absl::Status CheckDataPlane(const WorkerOptions& options) {
-  RETURN_IF_ERROR(CheckOneOf("transport", options.transport, {"tcp", "ucx", "nccl"}));
+  RETURN_IF_ERROR(
+      CheckOneOf("transport", options.transport, {kTcpTransport, kUcxTransport, kNcclTransport}));
   RETURN_IF_ERROR(CheckOneOf("device", options.device, {"host", "cuda", "sim"}));
   RETURN_IF_ERROR(CheckOneOf("device_buffers", options.device_buffers, {"device", "host"}));
   RETURN_IF_ERROR(CheckOneOf("recheck_sources", options.recheck_sources, {"if_open", "always"}));
-  if ((options.transport == "nccl") == (options.device != "host")) return absl::OkStatus();
+  if ((options.transport == kNcclTransport) == (options.device != "host")) return absl::OkStatus();
   return InvalidField("device", options.device,
                       absl::StrCat("must be cuda or sim with transport nccl, and host with others: "
                                    "transport is ",

@@ -6,10 +6,10 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
-#include "base/data_encryption.h"
 #include "base/error.h"
 #include "base/nearest.h"
 #include "base/status_macros.h"
+#include "base/transport_names.h"
 #include "client/commands/commands.h"
 #include "remesh/v1/worker.grpc.pb.h"
 

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "base/transport_names.h"
 #include "server/controller/data_addresses.h"
 
 namespace remesh::server {
@@ -56,7 +57,7 @@ std::set<DeviceKey> ClaimOf(const std::set<DeviceKey>& devices, const WorkerRegi
     const v1::Register& registration = workers.Find(host)->registration;
     const auto& addresses = registration.data_addresses();
     if (std::none_of(addresses.begin(), addresses.end(),
-                     [](const auto& address) { return address.transport() == "nccl"; })) {
+                     [](const auto& address) { return address.transport() == kNcclTransport; })) {
       continue;
     }
     for (int device = 0; device < registration.devices_size(); ++device)

@@ -6,6 +6,7 @@
 #include <iterator>
 
 #include "absl/strings/str_cat.h"
+#include "base/transport_names.h"
 #include "server/controller/uid.h"
 
 namespace remesh::server {
@@ -16,7 +17,7 @@ constexpr int64_t kKeptSecondsMax = 24 * 3600;
 
 bool HasNccl(const v1::PeerEntry& peer) {
   return std::any_of(peer.data_addresses().begin(), peer.data_addresses().end(),
-                     [](const auto& address) { return address.transport() == "nccl"; });
+                     [](const auto& address) { return address.transport() == kNcclTransport; });
 }
 
 // Includes incarnations: a new life of a host may have other GPUs, and has none of the

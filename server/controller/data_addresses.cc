@@ -8,8 +8,8 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "base/data_encryption.h"
 #include "base/error.h"
+#include "base/transport_names.h"
 
 namespace remesh::server {
 namespace {

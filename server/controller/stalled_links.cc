@@ -3,19 +3,19 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "base/resource_names.h"
 
 namespace remesh::server {
 namespace {
 
-constexpr size_t kSaidMax = 16;   // hosts, as in Quiesced
-constexpr size_t kNameMax = 253;  // characters of a host's name
+constexpr size_t kSaidMax = 16;  // hosts, as in Quiesced
 
 std::set<std::string> NamesIn(const ErrorInfo& info, const std::string& key) {
   std::set<std::string> names;
   const auto found = info.metadata.find(key);
   if (info.reason != "LINK_STALLED" || found == info.metadata.end()) return names;
   for (const absl::string_view name : absl::StrSplit(found->second, ',', absl::SkipEmpty())) {
-    if (names.size() < kSaidMax && name.size() <= kNameMax) names.emplace(name);
+    if (names.size() < kSaidMax && name.size() <= kHostNameMax) names.emplace(name);
   }
   return names;
 }

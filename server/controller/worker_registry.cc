@@ -10,6 +10,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
+#include "base/resource_names.h"
 #include "base/status_macros.h"
 #include "server/controller/device_ids.h"
 #include "server/controller/names.h"
@@ -26,7 +27,6 @@ constexpr int kDevicesMax = 4096;
 constexpr int64_t kIncarnationMax = int64_t{1} << 62;  // no later life could have a higher one
 constexpr size_t kBootIdBytesMax = 64, kVersionBytesMax = 64, kUidBytesMax = 64;
 constexpr size_t kWriteBytesMax = 64;
-constexpr size_t kParentBytesMax = 253;  // as for a host's name
 constexpr int kDataAddressesMax = 64, kAttemptsMax = 10'000;
 constexpr size_t kTransportBytesMax = 64, kAddressBytesMax = 4096;
 constexpr size_t kSecretBytes = 32, kNonceBytes = 16, kTokenBytesMax = 1024;
@@ -95,7 +95,7 @@ absl::Status CheckBytes(const std::string& field, const std::string& value, size
 // or a message.
 absl::Status CheckProgram(const v1::Register& registration) {
   const v1::JournalPosition& position = registration.position();
-  RETURN_IF_ERROR(CheckBytes("parent", registration.parent(), kParentBytesMax));
+  RETURN_IF_ERROR(CheckBytes("parent", registration.parent(), kHostNameMax));
   RETURN_IF_ERROR(CheckBytes("position.cluster_uid", position.cluster_uid(), kUidBytesMax));
   RETURN_IF_ERROR(CheckBytes("position.leadership", position.leadership(), kUidBytesMax));
   RETURN_IF_ERROR(CheckBytes("boot_id", registration.boot_id(), kBootIdBytesMax));

@@ -6,8 +6,8 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_split.h"
 #include "base/error.h"
+#include "base/resource_names.h"
 #include "base/status_macros.h"
 #include "google/protobuf/util/message_differencer.h"
 #include "worker/local/shard_selection.h"
@@ -30,12 +30,7 @@ absl::Status BeingReserved(const std::string& state) {
 // Checks the form that every state name has. A caller that waits for any other name would wait
 // forever.
 absl::Status CheckStateName(const std::string& name) {
-  const std::vector<absl::string_view> parts = absl::StrSplit(name, '/');
-  if (parts.size() == 4 && parts[0] == "jobs" && parts[2] == "states" && !parts[1].empty() &&
-      !parts[3].empty()) {
-    return absl::OkStatus();
-  }
-  return InvalidField("state", name, "must be jobs/{job}/states/{state}");
+  return ParseStateName("state", name).status();
 }
 
 absl::Status StateMoving(const std::string& state) {

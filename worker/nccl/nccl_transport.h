@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/transport_names.h"
 #include "worker/nccl/nccl_group.h"
 #include "worker/nccl/nccl_shelf.h"
 #include "worker/transport/transport.h"
@@ -28,7 +29,7 @@ class NcclTransport : public Transport {
   // REQUIRES: no group is left.
   ~NcclTransport() override;
 
-  std::string_view name() const override { return "nccl"; }
+  std::string_view name() const override { return kNcclTransport; }
   std::string_view stream_name() const override { return base_->name(); }
   std::string address() const override { return base_->address(); }
   bool encrypts() const override { return base_->encrypts(); }

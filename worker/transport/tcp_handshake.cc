@@ -11,6 +11,7 @@
 #include <string_view>
 
 #include "base/check.h"
+#include "base/transport_names.h"
 
 namespace remesh::worker::tcp {
 namespace {
@@ -26,7 +27,7 @@ Proof Prove(std::string_view role, const Secrets& secrets, const Nonce& challeng
             const Nonce& hello) {
   const std::string key = secrets.acceptor + secrets.dialer;
   std::string text(role);
-  if (secrets.encrypted) text.append(" aes-256-gcm");
+  if (secrets.encrypted) text.append(" ").append(kDataCipher);
   text.append(challenge.begin(), challenge.end()).append(hello.begin(), hello.end());
   Proof proof;
   unsigned int size = 0;

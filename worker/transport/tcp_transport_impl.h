@@ -11,6 +11,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "base/fd.h"
+#include "base/transport_names.h"
 #include "worker/transport/tcp_connection.h"
 #include "worker/transport/tcp_group.h"
 #include "worker/transport/tcp_transport.h"
@@ -29,7 +30,7 @@ class TcpTransport final : public Transport, public TcpConnection::Groups {
 
   bool gathers() const override { return true; }
   bool encrypts() const override { return true; }
-  std::string_view name() const override { return "tcp"; }
+  std::string_view name() const override { return kTcpTransport; }
   std::string address() const override { return address_; }
   absl::StatusOr<std::unique_ptr<PeerGroup>> Open(int self, std::vector<Peer> peers) override;
   bool Progress() override;

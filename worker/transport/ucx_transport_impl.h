@@ -11,6 +11,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
+#include "base/transport_names.h"
 #include "worker/transport/ucx_connection.h"
 #include "worker/transport/ucx_group.h"
 #include "worker/transport/ucx_worker.h"
@@ -26,7 +27,7 @@ class UcxTransport : public Transport {
   static absl::StatusOr<std::unique_ptr<Transport>> Create(const UcxOptions& options);
   ~UcxTransport() override;
 
-  std::string_view name() const override { return "ucx"; }
+  std::string_view name() const override { return kUcxTransport; }
   std::string address() const override { return address_; }
   absl::StatusOr<std::unique_ptr<PeerGroup>> Open(int self, std::vector<Peer> peers) override;
   bool Progress() override;
