@@ -75,6 +75,7 @@ void Agent::Close() {
   calls_.Close();
   buffers_.Close();
   for (auto& [key, entry] : attempts_) {
+    NoteModified(entry);
     if (entry.reserving != nullptr) entry.reserving->Cancel();
   }
 }

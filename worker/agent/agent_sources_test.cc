@@ -114,5 +114,19 @@ TEST_F(AgentSourcesTest, AModifiedSourceIsNoSourceUntilItIsWrittenAgain) {
   Commit();
 }
 
+// Regression: a worker that was restarted took the zeros for what was sealed.
+TEST_F(AgentSourcesTest, AModifiedSourceIsNoSourceForTheNextLifeEither) {
+  ReadyToMove();
+  Prepared();
+  CutAndGrow(0, /*pages_come_back=*/true);
+  Grant(0);
+  EXPECT_EQ(WhyFailed(0), "SOURCE_MODIFIED");
+  hosts_[0].reset();  // at once: before anything is stopped
+  StartHost(0);
+  ++attempt_;
+  Prepare();
+  EXPECT_EQ(WhyFailed(0), "SOURCE_MODIFIED");
+}
+
 }  // namespace
 }  // namespace remesh::worker

@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "base/status_macros.h"
 #include "service/error_info.h"
+#include "service/log.h"
 #include "worker/agent/agent.h"
 #include "worker/agent/peer_links.h"
 
@@ -78,7 +79,7 @@ absl::Status Agent::MapSource(Entry& entry, const Generation& source) {
   ASSIGN_OR_RETURN(entry.source, store_->Map(source.state(), source.number()));
   entry.modify_watch->Add(*entry.source, ModifyWatch::Side::kSource);
   RETURN_IF_ERROR(entry.source->CheckWhole());
-  return source.modified ? SourceWasModified(source) : absl::OkStatus();
+  return source.modified() ? SourceWasModified(source) : absl::OkStatus();
 }
 
 // Checks all that can be refused at once, and begins the target generation.
@@ -353,6 +354,8 @@ void Agent::Stop(const std::string& key, Entry& entry) {
       key,
       [this, key] {
         PostEvent(key, [this](Entry& e) {
+          // Nothing reads the source any more, so nothing makes its pages again
+          // from now on.
           NoteModified(e);
           return e.attempt.Stopped();
         });
@@ -360,12 +363,17 @@ void Agent::Stop(const std::string& key, Entry& entry) {
       well);
 }
 
-// Nothing reads the source any more, so nothing makes its pages again from now
-// on.
+// Writes down what the kernel has reported of the source: this process may end
+// at any moment, and the next life finds every page there.
 void Agent::NoteModified(const Entry& entry) {
+  if (!entry.modify_watch->source_modified()) return;
   const v1::Prepare& prepare = entry.attempt.prepare();
-  if (entry.modify_watch->source_modified())
-    store_->NoteModified(prepare.target().state(), prepare.source_generation());
+  const std::string& state = prepare.target().state();
+  const absl::Status noted = store_->NoteModified(state, prepare.source_generation());
+  if (noted.ok()) return;
+  metrics_->CountError(noted);
+  service::LogWarning("a restarted worker will not know that a source was modified",
+                      {{"state", state}, {"error", noted}});
 }
 
 void Agent::Do(const std::string&, Entry& entry, const Attempt::DropTarget& action) {
@@ -380,8 +388,10 @@ void Agent::Do(const std::string&, Entry& entry, const Attempt::DropTarget& acti
 }
 
 void Agent::Do(const std::string&, Entry& entry, const Attempt::Say& action) {
-  if (action.message.has_failed())
+  if (action.message.has_failed()) {
+    NoteModified(entry);  // first: the planner may try again at once
     metrics_->CountError(service::StatusFromProto(action.message.failed().error()));
+  }
   if (action.message.has_committed()) {
     const v1::Assignment& target = entry.attempt.prepare().target();
     const std::string& made = entry.attempt.prepare().communicators().name();

@@ -322,7 +322,7 @@ absl::Status BufferStore::Fill(const Generation& generation,
   }
   RETURN_IF_ERROR(MakeFiles(generation, cancelled));
   RETURN_IF_ERROR(MakeSegments(options_.segments, generation));
-  // Later manifests have the same size, except for the phase, the packed flags and the write.
+  // Later manifests have the same size, except for the phase, the flags and the write.
   constexpr int64_t kLaterBytes = 64 + 2 + kWriteBytesMax;
   const int64_t manifest_bytes =
       static_cast<int64_t>(generation.manifest.ByteSizeLong()) + kLaterBytes;
@@ -380,16 +380,19 @@ absl::Status BufferStore::SetSealed(const std::string& state, int64_t generation
   for (const int shard : shards) next.manifest.set_sealed(shard, sealed);
   next.manifest.set_phase(AllSealed(next.manifest) ? v1::SHARD_PHASE_READY
                                                    : v1::SHARD_PHASE_BUILDING);
-  next.modified = next.modified && next.sealed_shards() > 0;
+  if (next.sealed_shards() == 0) next.manifest.clear_modified();
   if (write) next.manifest.set_write(*write);
   RETURN_IF_ERROR(Write(next));
   it->second = std::move(next);
   return absl::OkStatus();
 }
 
-void BufferStore::NoteModified(const std::string& state, int64_t generation) {
+absl::Status BufferStore::NoteModified(const std::string& state, int64_t generation) {
   const auto it = generations_.find({state, generation});
-  if (it != generations_.end()) it->second.modified = true;
+  if (it == generations_.end() || it->second.modified()) return absl::OkStatus();
+  Generation& held = it->second;
+  held.manifest.set_modified(true);
+  return held.lent ? absl::OkStatus() : Write(held);
 }
 
 void BufferStore::SetLentWrite(const std::string& state, int64_t generation,

@@ -101,8 +101,9 @@ class BufferStore {
   // Names the write of a generation that is lent. REQUIRES: it is here and lent.
   void SetLentWrite(const std::string& state, int64_t generation, const std::string& write);
 
-  // Sets Generation::modified, if the generation is here.
-  void NoteModified(const std::string& state, int64_t generation);
+  // Makes the generation modified(), for this life and later ones, if it is
+  // here. If that cannot be written, only for this life.
+  absl::Status NoteModified(const std::string& state, int64_t generation);
 
   // Removes a generation, if it is here.
   void Drop(const std::string& state, int64_t generation);

@@ -134,6 +134,28 @@ TEST_F(BufferStoreTest, TheWriteIsKeptUntilAnExecutionWritesTheNextGeneration) {
   EXPECT_EQ(store->Find(kState, 2)->Summary().write(), "");
 }
 
+// Regression: only the process that saw it knew.
+TEST_F(BufferStoreTest, ModifiedIsKeptByLaterLivesUntilAllIsUnsealed) {
+  {
+    auto store = Open();
+    ASSERT_TRUE(store->Create(Rows(), v1::SHARD_PHASE_BUILDING).ok());
+    ASSERT_TRUE(store->SetSealed(kState, 1, {0, 1, 2}, true).ok());
+  }
+  auto store = Open();
+  EXPECT_FALSE(store->Find(kState, 1)->modified()) << "as in manifests of earlier versions";
+  EXPECT_TRUE(store->NoteModified(kState, 1).ok());
+  EXPECT_TRUE(store->NoteModified(kState, 2).ok()) << "it is not here";
+  store = Open();
+  EXPECT_TRUE(store->Find(kState, 1)->modified());
+  ASSERT_TRUE(store->SetSealed(kState, 1, {0, 2}, false).ok());
+  ASSERT_TRUE(store->SetSealed(kState, 1, {0, 2}, true).ok());
+  store = Open();
+  EXPECT_TRUE(store->Find(kState, 1)->modified()) << "a shard was not unsealed";
+  ASSERT_TRUE(store->SetSealed(kState, 1, {0, 1, 2}, false).ok());
+  store = Open();
+  EXPECT_FALSE(store->Find(kState, 1)->modified());
+}
+
 TEST_F(BufferStoreTest, PreparedIsDroppedByALaterLifeAndVerifiedKept) {
   {
     auto store = Open();

@@ -82,6 +82,7 @@ int LiveOnAFullFileSystem(const std::string& directory) {
     const std::string write(epoch % 2 == 1 ? kWriteBytesMax : 0, 'x');
     if (!Fine("seal", (*store)->SetSealed(kFullState, 1, {0}, epoch % 2 == 1, write))) return 4;
   }
+  if (!Fine("modified", (*store)->NoteModified(kFullState, 1))) return 8;
   for (const v1::ShardPhase phase : {v1::SHARD_PHASE_VERIFIED, v1::SHARD_PHASE_READY}) {
     if (!Fine("phase", (*store)->SetPhase(kFullState, 2, phase))) return 5;
   }

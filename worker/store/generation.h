@@ -32,11 +32,6 @@ struct Generation {
   std::shared_ptr<std::map<int, DeviceSegment>> segments =
       std::make_shared<std::map<int, DeviceSegment>>();
 
-  // Whether another process modified files of it while an execution read them.
-  // What they hold now is not what was sealed, so it is no source until every
-  // shard was unsealed.
-  bool modified = false;
-
   bool lent = false;  // in memory of a trainer: nothing of it is on file
   // Of lent memory: bytes whose pages did not exist yet when it was lent.
   int64_t missing_bytes = 0;
@@ -50,6 +45,7 @@ struct Generation {
   int64_t number() const { return manifest.assignment().generation(); }
   v1::ShardPhase phase() const { return manifest.phase(); }
   const std::string& write() const { return manifest.write(); }
+  bool modified() const { return manifest.modified(); }
   // Whether it is of an execution that has not committed, so not the trainers' yet.
   bool pending() const;
   int64_t sealed_shards() const;
