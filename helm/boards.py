@@ -83,6 +83,7 @@ BOARDS = {
         Panel("Buffers of what they may take", "A move needs room for both generations.", "percentunit", "sum by (node) (remesh_worker_buffer_bytes{CHOSEN}) / (sum by (node) (remesh_worker_buffer_max_bytes{CHOSEN}) > 0)", "{{node}}"),
         Panel("Files of retired generations", "Asked for by a later generation of the state, by what came of it.", "cps", rate("remesh_worker_recycled_files_total", "outcome"), "{{outcome}}"),
         Panel("Communicators of NCCL", "Attempts between GPUs, by whether they made communicators or used those of an earlier one.", "none", rate("remesh_worker_nccl_communicators_total", "outcome", over="$__range"), "{{outcome}}"),
+        Panel("Plans not compared", "Attempts whose plan an older server named without a digest.", "none", rate("remesh_worker_plans_not_compared_total", "node", over="$__range"), "{{node}}"),
         Panel("Attached", "1 while the server has welcomed the worker.", "none", "min by (node) (remesh_worker_attached{CHOSEN})", "{{node}}"),
         Panel("Heartbeats", "Sent to the server.", "cps", rate("remesh_worker_heartbeats_total", "node"), "{{node}}"),
         Panel("CPU of workers", "Cores in use.", "none", "sum by (node) (rate(process_cpu_seconds_total{CHOSEN}[$__rate_interval]) and on (namespace, job, instance) remesh_worker_attached{CHOSEN})", "{{node}}"),

@@ -51,6 +51,18 @@ class CacheApiTest : public ServerFixture {
     request.set_name(name);
     return Ask<v1::Plan>([&](auto* c, auto* r) { return plans_->UnpinPlan(c, request, r); });
   }
+  // HostProgram.plan_digest.
+  std::string DigestOf(const v1::Plan& plan) {
+    v1::GetHostProgramRequest request;
+    request.set_plan(plan.name());
+    request.set_host(TestSpec().topology().hosts(0).name());
+    grpc::ClientContext context;
+    auto reader = plans_->GetHostProgram(&context, request);
+    v1::HostProgram chunk, program;
+    while (reader->Read(&chunk)) program.MergeFrom(chunk);
+    EXPECT_TRUE(reader->Finish().ok());
+    return program.plan_digest();
+  }
   absl::Status Delete(const std::string& name) {
     v1::DeletePlanRequest request;
     request.set_name(name);
@@ -177,6 +189,21 @@ TEST_F(CacheApiTest, FlushKeepsPinnedPlans) {
   bad.add_tiers(v1::MEMORY);
   bad.add_tiers(v1::CACHE_TIER_UNSPECIFIED);
   EXPECT_EQ(GetErrorInfo(Flush(bad).status()).metadata.at("field"), "tiers[1]");
+}
+
+TEST_F(CacheApiTest, ProgramsNameTheDigestOfThePlanThatIsServed) {
+  const v1::Plan made = CreatePlan(SpecOfShape(64))->plan();
+  const std::string digest = DigestOf(made);
+  EXPECT_EQ(digest.size(), 16u);
+  EXPECT_NE(DigestOf(CreatePlan(SpecOfShape(128))->plan()), digest);
+  v1::ImportPlanRequest request;
+  request.set_data(*Export(made.name()));
+  ASSERT_TRUE(Delete(made.name()).ok());
+  EXPECT_EQ(DigestOf(CreatePlan(SpecOfShape(64))->plan()), digest) << "computed again";
+  ASSERT_TRUE(Delete(made.name()).ok());
+  const auto imported = Import(request);
+  ASSERT_TRUE(imported.ok()) << imported.status();
+  EXPECT_EQ(DigestOf(*imported), digest);
 }
 
 TEST_F(CacheApiTest, AnExportedPlanIsImportedByAnEmptyServer) {

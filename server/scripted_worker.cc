@@ -106,7 +106,9 @@ void ScriptedWorker::FetchProgram(const v1::Prepare& prepare) {
   auto reader = v1::PlanService::NewStub(channel_)->GetHostProgram(&context, request);
   v1::HostProgram chunk, merged;
   while (reader->Read(&chunk)) merged.MergeFrom(chunk);
-  const bool ended_well = reader->Finish().ok() && merged.fingerprint() == prepare.fingerprint();
+  const bool ended_well = reader->Finish().ok() && merged.fingerprint() == prepare.fingerprint() &&
+                          merged.plan_digest() == prepare.plan_digest() &&
+                          merged.plan_digest().size() == 16;
   const absl::StatusOr<proto::NamedProgram> program = proto::ReadProgram(merged);
   int64_t operations = 0;
   if (program.ok()) {

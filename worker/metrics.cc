@@ -82,6 +82,9 @@ WorkerMetrics::WorkerMetrics(prometheus::Registry& registry, const std::string& 
                    "Attempts that connected by NCCL, by origin of their communicators.")),
       communicators_created_(communicators_.Add({{"outcome", "created"}})),
       communicators_reused_(communicators_.Add({{"outcome", "reused"}})),
+      plans_not_compared_(Counters(registry, "remesh_worker_plans_not_compared_total",
+                                   "Attempts whose plan the server named without a digest.")
+                              .Add({})),
       errors_(Counters(registry, "remesh_worker_errors_total",
                        "Attempts and commands that failed, by reason.")),
       heartbeats_(
@@ -112,6 +115,8 @@ void WorkerMetrics::PhaseDone(Attempt::Phase phase, double seconds) {
 void WorkerMetrics::CommunicatorsOpened(bool reused) {
   (reused ? communicators_reused_ : communicators_created_).Increment();
 }
+
+void WorkerMetrics::PlanNotCompared() { plans_not_compared_.Increment(); }
 
 void WorkerMetrics::MovingFailed(const absl::Status& status) {
   const std::string reason = GetErrorInfo(status).reason;

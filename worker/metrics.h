@@ -32,6 +32,8 @@ class WorkerMetrics {
   void WindowDone(const MoverBytes& delta, double seconds, bool encrypted);
   // An attempt has left `phase`, which is not kOver.
   void PhaseDone(Attempt::Phase phase, double seconds);
+  // An attempt has its program, and the server named no digest of the plan.
+  void PlanNotCompared();
   // An attempt connects by NCCL.
   void CommunicatorsOpened(bool reused);
   // `status` has ended a mover. Counted if digests did not match.
@@ -75,6 +77,7 @@ class WorkerMetrics {
   prometheus::Family<prometheus::Counter>& communicators_;
   prometheus::Counter& communicators_created_;
   prometheus::Counter& communicators_reused_;
+  prometheus::Counter& plans_not_compared_;
   prometheus::Family<prometheus::Counter>& errors_;
   prometheus::Counter& heartbeats_;
   prometheus::Gauge& attached_;

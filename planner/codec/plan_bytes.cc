@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "base/check.h"
 #include "base/error.h"
 #include "base/status_macros.h"
 #include "planner/codec/corrupt_plan.h"
@@ -117,6 +118,11 @@ std::string EncodePlan(const CanonicalRequest& request, const Plan& plan) {
   std::string bytes = absl::StrCat(std::string(kMagic), std::move(writer).Take());
   bytes += SumOf(bytes);
   return bytes;
+}
+
+std::string DigestOfPlanBytes(std::string_view bytes) {
+  REMESH_CHECK(bytes.size() > kSumSize);
+  return std::string(bytes.substr(bytes.size() - kSumSize));
 }
 
 absl::StatusOr<AnsweredRequest> DecodePlan(std::string_view bytes, Budget& budget) {

@@ -27,6 +27,11 @@ struct AnsweredRequest {
 // XXH3-128 over all of these, high byte first.
 std::string EncodePlan(const CanonicalRequest& request, const Plan& plan);
 
+// The XXH3-128 at the end of a plan's bytes. Plans are equal, and answer the
+// same request, if and only if it is. REQUIRES: EncodePlan() made the bytes, or
+// DecodePlan() accepted them.
+std::string DigestOfPlanBytes(std::string_view bytes);
+
 // The inverse. The bytes may come from anywhere: decoding takes time and memory in proportion to
 // them, and a plan that it returns can be expanded. Only the checksum vouches that the plan answers
 // the request; ValidatePlan() checks it. DATA_LOSS (PLAN_BYTES_CORRUPT), or FAILED_PRECONDITION

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <string>
+
 #include "planner/canonical/canonical.h"
 #include "planner/plan/plan.h"
 
@@ -11,6 +13,7 @@ struct CachedPlan {
   planner::CanonicalRequest request;
   planner::Plan plan;
   double compute_seconds = 0;
+  std::string digest = "";  // planner::DigestOfPlanBytes()
 };
 
 }  // namespace remesh::server

@@ -80,7 +80,7 @@ int64_t HeldBytes(const planner::ReshardRequest& request) {
 }
 
 int64_t HeldBytes(const CachedPlan& cached) {
-  return Block(sizeof(CachedPlan) + 16) + Held(cached.request.fingerprint) +
+  return Block(sizeof(CachedPlan) + 16) + Held(cached.request.fingerprint) + Held(cached.digest) +
          HeldBytes(cached.request.request) + cached.plan.memory_bytes();
 }
 

@@ -51,7 +51,8 @@ absl::StatusOr<CachedPlan> Unpacked(const PlanFile::Row& row, const std::string&
   }
   return CachedPlan{.request = std::move(answered.request),
                     .plan = std::move(answered.plan),
-                    .compute_seconds = row.compute_seconds};
+                    .compute_seconds = row.compute_seconds,
+                    .digest = planner::DigestOfPlanBytes(bytes)};
 }
 
 // Renames the file and the files that SQLite keeps beside it: a log must not be replayed into

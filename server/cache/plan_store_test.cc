@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "planner/codec/plan_bytes.h"
 #include "server/cache/plan_store_test.h"
 
 namespace remesh::server {
@@ -29,6 +30,8 @@ TEST_F(PlanStoreTest, PlansAndNamesOutliveTheStore) {
   const auto found = store->Find(plan->request);
   ASSERT_TRUE(found.has_value());
   EXPECT_TRUE(found->plan == plan->plan);
+  EXPECT_EQ(found->digest,
+            planner::DigestOfPlanBytes(planner::EncodePlan(plan->request, plan->plan)));
   EXPECT_EQ(found->compute_seconds, 1.5);
   const auto name = store->FindName("plans/x");
   ASSERT_TRUE(name.has_value());

@@ -33,6 +33,7 @@ v1::AttachResponse MakePrepare(const ExecutionSpec& spec, const v1::Execution& r
   prepare.set_source_generation(resource.source_generation());
   prepare.set_plan(resource.plan());
   prepare.set_fingerprint(spec.fingerprint);
+  prepare.set_plan_digest(spec.plan_digest);
   prepare.set_self(self);
   *prepare.mutable_peers() = {peers.begin(), peers.end()};
   prepare.set_windows(resource.windows());

@@ -64,6 +64,7 @@ struct PlannedExecution {
   std::vector<v1::TargetDeviceList> target_device_lists;  // if their order was free
   std::string plan;  // plans/{...}; kept in the cache until released
   std::string fingerprint;
+  std::string plan_digest = "";  // see Prepare
   v1::PlanSummary summary;
   v1::Planning planning;
   double compute_seconds = 0;  // the time that it took to compute the plan

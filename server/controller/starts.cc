@@ -97,6 +97,7 @@ ExecutionSpec MakeSpec(const v1::Execution& resource, const PlannedExecution& mo
                        const ControllerOptions& options, Timestamp deadline) {
   ExecutionSpec spec{.attempt = {},
                      .fingerprint = move.fingerprint,
+                     .plan_digest = move.plan_digest,
                      .window_bytes = move.window_bytes,
                      .grant_ahead = options.grant_ahead,
                      .deadline = deadline,

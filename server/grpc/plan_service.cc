@@ -62,7 +62,10 @@ auto ProgramPieces(PlanCache& cache, const v1::GetHostProgramRequest& request) {
                                         request.host(), [&](const v1::HostProgram& piece) {
                                           if (made++ < emitted) return true;
                                           ++emitted;
-                                          return emit(piece);
+                                          if (made > 1) return emit(piece);
+                                          v1::HostProgram first = piece;
+                                          first.set_plan_digest(plan->cached->digest);
+                                          return emit(std::move(first));
                                         });
   };
 }

@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "base/status_macros.h"
+#include "planner/codec/plan_bytes.h"
 #include "planner/make_plan.h"
 #include "proto/convert/plan_proto.h"
 #include "proto/convert/plan_spec.h"
@@ -71,8 +72,11 @@ absl::StatusOr<CachedPlan> ComputePlan(const planner::CanonicalRequest& request,
   const Timestamp start = SteadyClock().Now();
   ASSIGN_OR_RETURN(planner::Plan plan,
                    service::CatchFaults([&] { return planner::MakePlan(request, budget); }));
-  return CachedPlan{
-      .request = request, .plan = std::move(plan), .compute_seconds = SecondsSince(start)};
+  std::string digest = planner::DigestOfPlanBytes(planner::EncodePlan(request, plan));
+  return CachedPlan{.request = request,
+                    .plan = std::move(plan),
+                    .compute_seconds = SecondsSince(start),
+                    .digest = std::move(digest)};
 }
 
 absl::StatusOr<PlanCache::Question> QuestionOf(const v1::CreatePlanRequest& request,

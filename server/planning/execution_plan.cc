@@ -58,6 +58,7 @@ absl::StatusOr<PlannedExecution> ToMove(const BoundPlan& plan, const v1::Plannin
                                                 resource.target_device_lists().end()},
                         .plan = plan.name,
                         .fingerprint = cached.request.fingerprint,
+                        .plan_digest = cached.digest,
                         .summary = resource.summary(),
                         .planning = planning,
                         .compute_seconds = cached.compute_seconds,

@@ -46,9 +46,12 @@ absl::StatusOr<v1::Plan> ImportPlan(PlanCache& cache, const v1::ImportPlanReques
                    proto::ReadExport(request.data(), spec, workers, budget));
   const planner::CanonicalRequest& canonical = imported.canonicalized.canonical;
   ASSIGN_OR_RETURN(planner::Plan plan, planner::Repriced(canonical, imported.plan, budget));
+  // Not the file's: the plan has other figures by now.
+  std::string digest = planner::DigestOfPlanBytes(planner::EncodePlan(canonical, plan));
   CachedPlan cached{.request = canonical,
                     .plan = std::move(plan),
-                    .compute_seconds = SaneSeconds(imported.file.compute_seconds())};
+                    .compute_seconds = SaneSeconds(imported.file.compute_seconds()),
+                    .digest = std::move(digest)};
   PlanCache::Question question;
   question.canonicalized = std::move(imported.canonicalized);
   question.spec = std::make_shared<const std::string>(imported.spec.SerializeAsString());

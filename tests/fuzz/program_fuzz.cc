@@ -38,7 +38,11 @@ REMESH_FUZZ_PROTO(remesh::fuzz::ProgramInput, input) {
 
   const auto devices = worker::AttemptDevices::Make(input.prepare());
   if (!devices.ok()) return fuzz::CheckRefusal(devices.status());
-  worker::ProgramReader reader(&*devices, input.prepare().fingerprint(), input.prepare().windows(),
+  const v1::Prepare& prepare = input.prepare();
+  worker::ProgramReader reader(&*devices,
+                               {.fingerprint = prepare.fingerprint(),
+                                .digest = prepare.plan_digest(),
+                                .windows = prepare.windows()},
                                1 << 16);
   for (const v1::HostProgram& chunk : input.chunks()) {
     const absl::Status status = reader.Add(chunk);

@@ -29,7 +29,7 @@ class WorkerWorld {
     ports.welcomed = [](const v1::Welcome&) {};
     ports.unusable = [](const absl::Status&) {};
     ports.fetch = [this](worker::ProgramRequest request, Agent::ProgramDone done) {
-      worker::ProgramReader reader(&request.devices, request.fingerprint, request.windows, 1 << 12);
+      worker::ProgramReader reader(&request.devices, request.plan, 1 << 12);
       if (auto status = reader.Add(program_); !status.ok()) return done(status);
       done(std::move(reader).Finish());
     };

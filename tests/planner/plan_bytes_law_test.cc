@@ -5,7 +5,10 @@
 
 #include <cmath>
 #include <limits>
+#include <map>
 #include <memory>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "base/error.h"
@@ -58,6 +61,29 @@ void ExpectInside(const Transfer& transfer, const ReshardRequest& request) {
     EXPECT_GE(transfer.box.dims[d].lo, 0);
     EXPECT_LE(transfer.box.dims[d].hi, shape[d]);
   }
+}
+
+// Equal plans have equal digests, whoever encodes them, and others have others:
+// of the same request too.
+TEST(PlanBytesLawTest, DigestsAreThoseOfPlans) {
+  std::map<std::string, std::string> bytes_of;  // by digest
+  for (uint64_t seed = 0; seed < 200; ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    const auto answered = Answered(seed);
+    if (!answered) continue;
+    const std::string bytes = EncodePlan(answered->request, answered->plan);
+    const std::string digest = DigestOfPlanBytes(bytes);
+    EXPECT_EQ(digest.size(), 16u);
+    const auto decoded = DecodePlan(bytes);
+    ASSERT_TRUE(decoded.ok()) << decoded.status();
+    EXPECT_EQ(DigestOfPlanBytes(EncodePlan(decoded->request, decoded->plan)), digest);
+    EXPECT_EQ(bytes_of.try_emplace(digest, bytes).first->second, bytes);
+    PlanRep rep = answered->plan.rep();
+    ++rep.figures.summary.windows;
+    const Plan other(std::make_shared<PlanRep>(std::move(rep)));
+    EXPECT_NE(DigestOfPlanBytes(EncodePlan(answered->request, other)), digest);
+  }
+  EXPECT_GT(bytes_of.size(), 50u);
 }
 
 TEST(PlanBytesLawTest, DecodeIsTheInverseOfEncode) {

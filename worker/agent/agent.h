@@ -29,10 +29,8 @@ namespace remesh::worker {
 
 // A request for the program that an attempt runs.
 struct ProgramRequest {
-  std::string plan;
+  PlanId plan;
   std::string host;
-  std::string fingerprint;
-  int32_t windows = 0;
   AttemptDevices devices;
 };
 

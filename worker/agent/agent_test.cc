@@ -236,6 +236,23 @@ TEST_F(AgentTest, AnotherPlansProgramFailsTheAttempt) {
   EXPECT_EQ(GetErrorInfo(StatusFromProto(failed->failed().error())).reason, "FINGERPRINT_MISMATCH");
 }
 
+TEST_F(AgentTest, AProgramOfADifferentPlanFailsTheAttempt) {
+  ReadyToMove();
+  for (auto& host : hosts_) host->program.set_plan_digest("found");
+  Prepare([](v1::Prepare& prepare) { prepare.set_plan_digest("expected"); });
+  const auto failed = hosts_[0]->WaitFor(v1::AttachRequest::kFailed);
+  ASSERT_TRUE(failed);
+  EXPECT_EQ(GetErrorInfo(StatusFromProto(failed->failed().error())).reason, "PLAN_DIFFERS");
+  EXPECT_EQ(hosts_[0]->plans_not_compared(), 0);
+  Abort();
+}
+
+// An older server names no digest.
+TEST_F(AgentTest, APlanWithoutADigestIsExecutedAndCounted) {
+  Committed();
+  for (auto& host : hosts_) EXPECT_EQ(host->plans_not_compared(), 1);
+}
+
 TEST_F(AgentTest, ATrainerThatWritesMeanwhileIsCaught) {
   ReadyToMove();
   Prepared();

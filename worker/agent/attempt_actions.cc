@@ -146,12 +146,18 @@ void Agent::Reserved(const std::string& key, Generation generation, const absl::
 
 void Agent::Do(const std::string& key, Entry& entry, const Attempt::FetchProgram&) {
   const v1::Prepare& prepare = entry.attempt.prepare();
-  ProgramRequest request{prepare.plan(), options_.identity.host(), prepare.fingerprint(),
-                         prepare.windows(), entry.devices};
+  PlanId plan{.name = prepare.plan(),
+              .fingerprint = prepare.fingerprint(),
+              .digest = prepare.plan_digest(),
+              .windows = prepare.windows()};
+  ProgramRequest request{std::move(plan), options_.identity.host(), entry.devices};
   ports_.fetch(std::move(request), [this, key](absl::StatusOr<Program> program) {
-    PostEvent(key, [program = std::move(program)](Entry& e) mutable {
+    PostEvent(key, [this, program = std::move(program)](Entry& e) mutable {
       const absl::Status status = program.status();
-      if (status.ok()) e.program = *std::move(program);
+      if (status.ok()) {
+        e.program = *std::move(program);
+        if (!e.program.plan_compared) metrics_->PlanNotCompared();
+      }
       return e.attempt.ProgramFetched(status);
     });
   });

@@ -37,9 +37,9 @@ absl::StatusOr<Program> ProgramFetcher::Read(const ProgramRequest& request) {
     context_ = &context;
   }
   v1::GetHostProgramRequest message;
-  message.set_plan(request.plan);
+  message.set_plan(request.plan.name);
   message.set_host(request.host);
-  ProgramReader reader(&request.devices, request.fingerprint, request.windows);
+  ProgramReader reader(&request.devices, request.plan);
   const auto stub = v1::PlanService::NewStub(channel_->Get());
   const auto stream = stub->GetHostProgram(&context, message);
   v1::HostProgram chunk;

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
 #include "base/status_macros.h"
@@ -20,6 +21,15 @@ absl::Status TooLarge(const char* what, int64_t most) {
   return MakeError(absl::StatusCode::kResourceExhausted,
                    absl::StrCat("the program has more than ", limit, " ", what),
                    {"PROGRAM_TOO_LARGE", {{"limit", limit}, {"of", what}}});
+}
+
+absl::Status PlanDiffers(const PlanId& plan, const std::string& found) {
+  const std::string is = absl::BytesToHexString(found);
+  const std::string expected = absl::BytesToHexString(plan.digest);
+  return MakeError(absl::StatusCode::kFailedPrecondition,
+                   absl::StrCat("the program is of a ", plan.name, " with digest ", is,
+                                "; the attempt executes the one with digest ", expected),
+                   {"PLAN_DIFFERS", {{"plan", plan.name}, {"found", is}, {"expected", expected}}});
 }
 
 // The attempt's ordinals of the program's devices.
@@ -50,11 +60,10 @@ absl::Status CheckEnds(const NamedProgram& named, const std::vector<int>& ordina
 
 }  // namespace
 
-ProgramReader::ProgramReader(const AttemptDevices* devices, std::string fingerprint,
-                             int32_t windows, size_t stretches_max, int64_t slices_max)
+ProgramReader::ProgramReader(const AttemptDevices* devices, PlanId plan, size_t stretches_max,
+                             int64_t slices_max)
     : devices_(devices),
-      fingerprint_(std::move(fingerprint)),
-      windows_(windows),
+      plan_(std::move(plan)),
       stretches_max_(stretches_max),
       slices_max_(slices_max) {}
 
@@ -63,24 +72,32 @@ absl::Status ProgramReader::Add(const v1::HostProgram& chunk) {
   if (bytes_ > kProgramBytesMax) return TooLarge("bytes", kProgramBytesMax);
   message_.MergeFrom(chunk);
   begun_ = true;
-  if (message_.fingerprint() != fingerprint_) {
+  const std::string& fingerprint = message_.fingerprint();
+  if (fingerprint != plan_.fingerprint) {
     return MakeError(
         absl::StatusCode::kFailedPrecondition,
-        absl::StrCat("the program is of plan ", message_.fingerprint(), ", not of ", fingerprint_),
-        {"FINGERPRINT_MISMATCH", {{"found", message_.fingerprint()}, {"expected", fingerprint_}}});
+        absl::StrCat("the program is of plan ", fingerprint, ", not of ", plan_.fingerprint),
+        {"FINGERPRINT_MISMATCH", {{"found", fingerprint}, {"expected", plan_.fingerprint}}});
   }
-  if (message_.schedule().windows() == windows_) return absl::OkStatus();
+  const std::string& digest = message_.plan_digest();
+  if (!digest.empty() && !plan_.digest.empty() && digest != plan_.digest) {
+    return PlanDiffers(plan_, digest);
+  }
+  if (message_.schedule().windows() == plan_.windows) return absl::OkStatus();
   return InvalidField("schedule.windows", absl::StrCat(message_.schedule().windows()),
-                      absl::StrCat("must be ", windows_));
+                      absl::StrCat("must be ", plan_.windows));
 }
 
 absl::StatusOr<Program> ProgramReader::Finish() && {
   if (!begun_) return InvalidField("chunks", "0", "must be at least one");
   ASSIGN_OR_RETURN(NamedProgram named, proto::ReadProgram(message_));
+  const bool compared = !plan_.digest.empty() && !message_.plan_digest().empty();
   message_.Clear();
   ASSIGN_OR_RETURN(const std::vector<int> ordinals, Ordinals(named, *devices_));
   RETURN_IF_ERROR(CheckEnds(named, ordinals, *devices_));
-  Program program{.arrays = std::move(named.arrays), .tapes = std::move(named.program)};
+  Program program{.arrays = std::move(named.arrays),
+                  .plan_compared = compared,
+                  .tapes = std::move(named.program)};
   absl::Status fits;
   int64_t bits_left = slices_max_ * kSliceBytesMax * 8;
   planner::ForEachStretch(program.tapes, [&](planner::Stretch stretch) {

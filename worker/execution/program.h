@@ -17,6 +17,7 @@ namespace remesh::worker {
 // ordinal, in which window.
 struct Program {
   std::vector<proto::NamedProgram::Array> arrays;
+  bool plan_compared = false;               // by digest with the plan that the attempt must execute
   planner::HostProgram tapes;               // with atoms; Finish() empties segments and moves
   std::vector<planner::Stretch> stretches;  // rising windows; the same relative order on every host
 
@@ -37,15 +38,24 @@ inline constexpr size_t kProgramStretchesMax = size_t{1} << 24;
 // the state of slices and chunks grows with the bytes moved, not with the program's size.
 inline constexpr int64_t kProgramSlicesMax = int64_t{1} << 22;
 
+// The plan that an attempt executes, as Prepare names it.
+struct PlanId {
+  std::string name;
+  std::string fingerprint;
+  std::string digest;  // Prepare.plan_digest; empty: an older server
+  int32_t windows = 0;
+};
+
 // Assembles a program from the chunks of its stream.
 class ProgramReader {
  public:
   // `devices` must outlive the reader.
-  ProgramReader(const AttemptDevices* devices, std::string fingerprint, int32_t windows,
+  ProgramReader(const AttemptDevices* devices, PlanId plan,
                 size_t stretches_max = kProgramStretchesMax,
                 int64_t slices_max = kProgramSlicesMax);
 
-  // FAILED_PRECONDITION (FINGERPRINT_MISMATCH) if the chunk is of another plan, INVALID_ARGUMENT if
+  // FAILED_PRECONDITION if the chunk is of another plan: FINGERPRINT_MISMATCH if that answers
+  // another request, PLAN_DIFFERS if it answers the same one in another way. INVALID_ARGUMENT if
   // the number of windows differs, RESOURCE_EXHAUSTED (PROGRAM_TOO_LARGE) if all chunks together
   // exceed kProgramBytesMax.
   absl::Status Add(const v1::HostProgram& chunk);
@@ -57,8 +67,7 @@ class ProgramReader {
 
  private:
   const AttemptDevices* const devices_;
-  const std::string fingerprint_;
-  const int32_t windows_;
+  const PlanId plan_;
   const size_t stretches_max_;
   const int64_t slices_max_;
   bool begun_ = false;

@@ -25,7 +25,7 @@ class ProgramReaderTest : public ::testing::Test {
     return TestProgram({{"w", {6, 8}, 16}}, 2).Of(operations, "print");
   }
   absl::StatusOr<Program> Read(const std::vector<v1::HostProgram>& chunks) {
-    ProgramReader reader(&devices_, "print", 2, /*stretches_max=*/1000, /*slices_max=*/16);
+    ProgramReader reader(&devices_, plan_, /*stretches_max=*/1000, /*slices_max=*/16);
     for (const v1::HostProgram& chunk : chunks) {
       if (absl::Status status = reader.Add(chunk); !status.ok()) return status;
     }
@@ -35,6 +35,7 @@ class ProgramReaderTest : public ::testing::Test {
 
   const planner::Box box_{{{0, 3}, {4, 8}}};
   AttemptDevices devices_;
+  PlanId plan_{.name = "plans/p", .fingerprint = "print", .digest = "", .windows = 2};
   v1::HostProgram message_;
 };
 
@@ -106,8 +107,39 @@ TEST_F(ProgramReaderTest, WhatAHostMovesEndsAtALimit) {
   EXPECT_EQ(Error(largest).metadata["of"], "slices");
 }
 
+// It answers the same request in another way: sizes and digests of chunks may
+// agree.
+TEST_F(ProgramReaderTest, AProgramOfAnotherPlanIsRefused) {
+  plan_.digest = "\x01\xab";
+  message_.set_plan_digest("\x01\xac");
+  const absl::Status status = Read({message_}).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
+  const ErrorInfo error = GetErrorInfo(status);
+  EXPECT_EQ(error.reason, "PLAN_DIFFERS");
+  EXPECT_EQ(error.metadata.at("plan"), "plans/p");
+  EXPECT_EQ(error.metadata.at("found"), "01ac");
+  EXPECT_EQ(error.metadata.at("expected"), "01ab");
+  // A later chunk says so.
+  v1::HostProgram later;
+  message_.set_plan_digest(plan_.digest);
+  later.set_plan_digest("x");
+  EXPECT_EQ(GetErrorInfo(Read({message_, later}).status()).reason, "PLAN_DIFFERS");
+}
+
+TEST_F(ProgramReaderTest, PlansAreComparedIfBothSidesNameADigest) {
+  for (const char* expected : {"", "same"}) {
+    for (const char* found : {"", "same"}) {
+      plan_.digest = expected;
+      message_.set_plan_digest(found);
+      const auto program = Read({message_});
+      ASSERT_TRUE(program.ok()) << program.status();
+      EXPECT_EQ(program->plan_compared, *expected != 0 && *found != 0);
+    }
+  }
+}
+
 TEST_F(ProgramReaderTest, EndlessStreamsEndAtALimit) {
-  ProgramReader reader(&devices_, "print", 2);
+  ProgramReader reader(&devices_, plan_);
   ASSERT_TRUE(reader.Add(message_).ok());
   v1::HostProgram more;
   more.mutable_names()->add_middles(std::string(1 << 20, 'x'));

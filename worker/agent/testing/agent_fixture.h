@@ -60,7 +60,7 @@ class TestAgent {
     ports.unusable = [this](const absl::Status& why) { unusable.push_back(why); };
     ports.fetch = [this](ProgramRequest request, Agent::ProgramDone done) {
       fetching();
-      ProgramReader reader(&request.devices, request.fingerprint, request.windows);
+      ProgramReader reader(&request.devices, request.plan);
       if (auto status = reader.Add(program); !status.ok()) return done(status);
       done(std::move(reader).Finish());
     };
@@ -169,6 +169,17 @@ class TestAgent {
 
   int64_t recycled() {
     return OnStrand([&](Agent&) -> int64_t { return store_->recycling().recycled; });
+  }
+
+  // What the metric of that name counts.
+  double plans_not_compared() {
+    return OnStrand([this](Agent&) {
+      for (const auto& family : registry_.Collect()) {
+        if (family.name == "remesh_worker_plans_not_compared_total")
+          return family.metric.at(0).counter.value;
+      }
+      return -1.0;
+    });
   }
 
   v1::HostProgram program;

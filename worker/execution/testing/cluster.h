@@ -114,7 +114,7 @@ class TestHost {
   absl::StatusOr<MoveList> Bind(const TestCase& c) {
     auto devices = AttemptDevices::Make(Prepare(c));
     if (!devices.ok()) return devices.status();
-    ProgramReader reader(&*devices, "print", c.windows);
+    ProgramReader reader(&*devices, {.fingerprint = "print", .windows = c.windows});
     if (auto status = reader.Add(Chunk(c)); !status.ok()) return status;
     auto program = std::move(reader).Finish();
     if (!program.ok()) return program.status();
