@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The commands that ask a server, against servers that answer as a test needs it.
+#include <gmock/gmock.h>
 #include <grpcpp/grpcpp.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -16,6 +17,8 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
 #include "base/error.h"
 #include "client/testing/remeshctl.h"
 #include "remesh/v1/admin.grpc.pb.h"
@@ -23,6 +26,7 @@
 #include "remesh/v1/plan.grpc.pb.h"
 #include "remesh/v1/reshard.grpc.pb.h"
 #include "remesh/v1/state.grpc.pb.h"
+#include "remesh/v1/worker.grpc.pb.h"
 #include "service/error_info.h"
 #include "service/testing/port_holder.h"
 
@@ -30,6 +34,7 @@ namespace remesh::client {
 namespace {
 
 using Json = nlohmann::ordered_json;
+using testing::HasSubstr;
 
 // Answers with a plan of two transfers, in two parts.
 class FakePlanService : public v1::PlanService::Service {
@@ -235,6 +240,45 @@ TEST(RemeshctlServerTest, WritesThatDifferAreListedByHost) {
   const FakeServer server(service);
   const Result r = Remeshctl("states list --parent jobs/torn --server " + server.address());
   EXPECT_NE(r.out.find(" 7 on host-0, none on host-1\n"), std::string::npos) << r.out;
+}
+
+// Workers that keep generation 2 of a state. On host-0 a trainer began write 8 of it, no more.
+class FakeWorkerService : public v1::WorkerService::Service {
+  static void AddOwed(const std::string& host, int64_t sealed, const std::string& write,
+                      v1::ListWorkersResponse* response) {
+    v1::Worker& worker = *response->add_workers();
+    worker.mutable_registration()->set_host(host);
+    v1::StateManifest& manifest = *worker.add_owed()->mutable_manifest();
+    manifest.set_state("jobs/j/states/s");
+    manifest.set_generation(2);
+    manifest.set_phase(v1::SHARD_PHASE_READY);
+    manifest.set_sealed_shards(sealed);
+    manifest.set_total_shards(4);
+    manifest.set_write(write);
+  }
+  grpc::Status ListWorkers(grpc::ServerContext*, const v1::ListWorkersRequest*,
+                           v1::ListWorkersResponse* response) override {
+    AddOwed("host-0", 1, "8", response);
+    AddOwed("host-1", 4, "7", response);
+    AddOwed("host-2", 4, "", response);
+    return grpc::Status::OK;
+  }
+};
+
+// Regression: a generation that was half rewritten looked like one that is whole, READY on all
+// hosts, and was saved.
+TEST(RemeshctlServerTest, OwedGenerationsShowWhatIsSealedAndOfWhichWrite) {
+  FakeWorkerService service;
+  const FakeServer server(service);
+  const Result r = Remeshctl("workers owed --server " + server.address());
+  EXPECT_EQ(r.code, 0) << r.err;
+  const std::vector<std::string> words =
+      absl::StrSplit(r.out, absl::ByAnyChar(" \n"), absl::SkipEmpty());
+  const std::string table = absl::StrJoin(words, " ");
+  EXPECT_THAT(table, HasSubstr("GENERATION PHASE SEALED WRITE BYTES"));
+  EXPECT_THAT(table, HasSubstr("host-0 jobs/j/states/s - 2 READY 1/4 8 "));
+  EXPECT_THAT(table, HasSubstr("host-1 jobs/j/states/s - 2 READY 4/4 7 "));
+  EXPECT_THAT(table, HasSubstr("host-2 jobs/j/states/s - 2 READY 4/4 - "));
 }
 
 // An execution whose first watch ends as with a server that stops, after it was silent for a while

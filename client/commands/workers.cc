@@ -64,6 +64,11 @@ std::string PhaseOf(const v1::StateManifest& manifest) {
   return std::string(absl::StripPrefix(name, "SHARD_PHASE_"));
 }
 
+// "3/4". A generation that is READY may have unsealed shards, which a trainer writes again.
+std::string SealedOf(const v1::StateManifest& manifest) {
+  return absl::StrCat(manifest.sealed_shards(), "/", manifest.total_shards());
+}
+
 Table Rows(const google::protobuf::RepeatedPtrField<v1::Worker>& workers) {
   Table table({"NAME", "ALIVE", "DRAINED", "INCARNATION", "DEVICES", "STATES", "BYTES", "OWED",
                "VERSION", "DATA", "LAST HEARTBEAT"},
@@ -126,13 +131,15 @@ absl::Status Owed(const WorkersOptions& options) {
     if (worker.owed_size() > 0) *owing.add_workers() = worker;
   }
   Print(options.format, owing, [&] {
-    Table table({"HOST", "STATE", "UID", "GENERATION", "PHASE", "BYTES", "KEPT BECAUSE"}, {});
+    Table table(
+        {"HOST", "STATE", "UID", "GENERATION", "PHASE", "SEALED", "WRITE", "BYTES", "KEPT BECAUSE"},
+        {});
     for (const v1::Worker& worker : owing.workers()) {
       for (const v1::OwedShards& owed : worker.owed()) {
         const v1::StateManifest& m = owed.manifest();
         table.AddRow({worker.registration().host(), m.state(), OrDash(m.state_uid()),
-                      absl::StrCat(m.generation()), PhaseOf(m), FormatBytes(m.bytes()),
-                      owed.reason()});
+                      absl::StrCat(m.generation()), PhaseOf(m), SealedOf(m), OrDash(m.write()),
+                      FormatBytes(m.bytes()), owed.reason()});
       }
     }
     return table;

@@ -160,9 +160,9 @@ class OlderJournalTest(ClusterTest):
         folder = pathlib.Path(tempfile.mkdtemp(prefix="remesh-saved-"))
         self.addCleanup(shutil.rmtree, folder)
         uid = self.get().uid
-        words = {"STATE": NAME, "FOLDER": str(folder), "GENERATION": str(newest), "UID": uid}
+        words = {"STATE": NAME, "FOLDER": str(folder), "GENERATION": str(newest), "UID": uid, "WRITE": "saved"}
         listed = [line.split() for line in self.typed(owed, words).splitlines()[1:]]
-        self.assertEqual([row[:5] for row in listed], [[host, NAME, uid, str(newest), "READY"] for host in self.trainers])
+        self.assertEqual([row[:7] for row in listed], [[host, NAME, uid, str(newest), "READY", "1/1", "-"] for host in self.trainers])
         hosts = [row[0] for row in listed]
         for host in hosts:
             self.typed(get, words, host)
@@ -175,6 +175,7 @@ class OlderJournalTest(ClusterTest):
             self.typed(put, words, host)
         self.wait_until("READY", lambda: self.get().phase == state_pb2.State.READY)
         self.assertNotEqual(self.get().uid, uid)
+        self.assertEqual(self.get().write, "saved")
         self.assertEqual(len(self.check_everywhere(NAME, 1, ARRAYS)), 2)
         self.assertEqual(len(self.typed(owed, words).splitlines()), 1)  # the header
         self.controller.states.DeleteState(state_pb2.DeleteStateRequest(name=NAME), timeout=CALL_SECONDS)
