@@ -180,7 +180,10 @@ void AddStates(CLI::App& app, Command& command) {
       ->required();
   create->add_option("NAME", create_options->name, "Overrides the name in the file");
   create->add_flag("--validate-only", create_options->validate_only, "Check it, declare nothing");
-  add("delete", "Delete a state and free its buffers", Delete, true);
+  add("delete",
+      "Delete a state and free its buffers, and all that `workers owed` lists of its name: newer "
+      "generations, too",
+      Delete, true);
   const auto [watch, _] = add("watch", "Print a state now and after every change", Watch, true);
   SetHelpOfWatchTimeout(*watch);
 }
