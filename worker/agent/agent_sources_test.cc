@@ -5,12 +5,14 @@
 #include <unistd.h>
 
 #include <filesystem>
+#include <future>
 #include <string>
 #include <vector>
 
 #include "base/error.h"
 #include "service/error_info.h"
 #include "worker/agent/testing/test_devices_fixture.h"
+#include "worker/store/testing/no_more_files.h"
 
 namespace remesh::worker {
 namespace {
@@ -126,6 +128,26 @@ TEST_F(AgentSourcesTest, AModifiedSourceIsNoSourceForTheNextLifeEither) {
   ++attempt_;
   Prepare();
   EXPECT_EQ(WhyFailed(0), "SOURCE_MODIFIED");
+}
+
+// Regression: what was changed after it was looked at could go unseen.
+TEST_F(AgentSourcesTest, ASourceThatCannotBeWatchedIsRefused) {
+  ReadyToMove();
+  Prepared();
+  Abort();  // the source stays mapped
+  ++attempt_;
+  std::promise<void> may_fill;
+  const std::shared_future<void> until = may_fill.get_future().share();
+  for (auto& host : hosts_) host->files.Post([until] { until.wait(); });
+  {
+    const NoMoreFiles no_more;
+    Prepare();
+  }
+  may_fill.set_value();
+  EXPECT_EQ(WhyFailed(0), "WATCHES_EXHAUSTED");
+  Abort();
+  ++attempt_;
+  Prepared();
 }
 
 }  // namespace

@@ -77,7 +77,7 @@ void Agent::Run(const std::string& key, Attempt::Actions actions) {
 // what another process does to them later does not go unseen.
 absl::Status Agent::MapSource(Entry& entry, const Generation& source) {
   ASSIGN_OR_RETURN(entry.source, store_->Map(source.state(), source.number()));
-  entry.modify_watch->Add(*entry.source, ModifyWatch::Side::kSource);
+  RETURN_IF_ERROR(entry.modify_watch->Add(*entry.source, ModifyWatch::Side::kSource));
   RETURN_IF_ERROR(entry.source->CheckWhole());
   return source.modified() ? SourceWasModified(source) : absl::OkStatus();
 }
@@ -138,7 +138,7 @@ void Agent::Reserved(const std::string& key, Generation generation, const absl::
     status = target.status();
     if (target.ok()) {
       entry.target = *std::move(target);
-      entry.modify_watch->Add(*entry.target, ModifyWatch::Side::kTarget);
+      status = entry.modify_watch->Add(*entry.target, ModifyWatch::Side::kTarget);
     }
   }
   Run(key, entry.attempt.Reserved(status));

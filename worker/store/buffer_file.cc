@@ -194,12 +194,13 @@ absl::StatusOr<std::shared_ptr<std::byte>> MappedFile::ReachedBy(Device& device)
   return address;
 }
 
-std::optional<int> MappedFile::Report(int inotify, uint32_t events) const {
-  if (fd_ < 0) return std::nullopt;
+absl::StatusOr<int> MappedFile::Report(int inotify, uint32_t events) const {
+  if (fd_ < 0) return absl::FailedPreconditionError("it was not opened by a path");
   // By the descriptor: the path may name another file by now.
   const std::string path = absl::StrCat("/proc/self/fd/", fd_);
   const int watch = inotify_add_watch(inotify, path.c_str(), events);
-  return watch < 0 ? std::nullopt : std::optional(watch);
+  if (watch < 0) return absl::ErrnoToStatus(errno, "inotify_add_watch");
+  return watch;
 }
 
 bool MappedFile::IsAt(const std::string& path) const {

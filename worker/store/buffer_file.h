@@ -70,8 +70,9 @@ class MappedFile {
   absl::StatusOr<bool> HeldByNobodyElse() const;
   // Lets the inotify instance report `events` of the file from now on, by
   // whatever name it is reached. Returns the watch's number in the instance;
-  // nullopt if the kernel gives none. REQUIRES: as HeldByNobodyElse().
-  std::optional<int> Report(int inotify, uint32_t events) const;
+  // RESOURCE_EXHAUSTED if the kernel has no more watches to give, another error
+  // if it cannot watch the file. REQUIRES: as HeldByNobodyElse().
+  absl::StatusOr<int> Report(int inotify, uint32_t events) const;
   // The address by which `device` reaches the bytes. The file is registered with each device once,
   // and again only if it may have other pages than before: a trainer that rewrites a file may give
   // it new ones, which an older registration would not see. If nothing can tell, it is registered

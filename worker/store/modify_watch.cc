@@ -5,9 +5,12 @@
 #include <unistd.h>
 
 #include <array>
+#include <cerrno>
+#include <cstring>
 
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
+#include "base/status_macros.h"
 
 namespace remesh::worker {
 namespace {
@@ -18,25 +21,51 @@ absl::Status Modified(const std::string& path, const char* reason, const char* w
                    {reason, {{"path", path}}});
 }
 
+absl::Status NoneLeft(const std::string& path, const std::string& limit, const std::string& also) {
+  return MakeError(absl::StatusCode::kResourceExhausted,
+                   absl::StrCat("the kernel has no inotify watch left for ", path,
+                                ", so another process could change it unseen: raise ", limit, also,
+                                " on this host, or end processes of the worker's user that watch"
+                                " many files"),
+                   {"WATCHES_EXHAUSTED", {{"path", path}, {"limit", limit}}});
+}
+
+// OK if no limit is the reason: then there is no inotify here.
+absl::Status NoInstance(const std::string& path, int error) {
+  if (error == EMFILE)
+    return NoneLeft(path, "fs.inotify.max_user_instances",
+                    " (sysctl), or the worker's limit of open files,");
+  if (error == ENFILE) return NoneLeft(path, "fs.file-max", " (sysctl)");
+  if (error == ENOMEM) return NoneLeft(path, "memory", "");
+  return absl::OkStatus();
+}
+
 }  // namespace
 
-ModifyWatch::ModifyWatch() : inotify_(inotify_init1(IN_CLOEXEC | IN_NONBLOCK)) {}
+ModifyWatch::ModifyWatch()
+    : inotify_(inotify_init1(IN_CLOEXEC | IN_NONBLOCK)), error_(inotify_ < 0 ? errno : 0) {}
 
 ModifyWatch::~ModifyWatch() {
   if (inotify_ >= 0) close(inotify_);
 }
 
-bool ModifyWatch::Add(const MappedShards& shards, Side side) {
+absl::Status ModifyWatch::Add(const MappedShards& shards, Side side) {
   if (shards.mapped != nullptr) return Add(*shards.mapped, side);
   absl::MutexLock lock(&mutex_);
-  bool all = true;
   for (const MappedFile& file : shards.files) {
-    if (file.path().empty()) continue;
-    const std::optional<int> watch = file.Report(inotify_, IN_MODIFY);
-    if (watch) files_[*watch] = {file.path(), side};
-    all = all && watch;
+    if (!file.path().empty()) RETURN_IF_ERROR(Watch(file, side));
   }
-  return all;
+  return absl::OkStatus();
+}
+
+// Watches one file, if that is possible here at all.
+absl::Status ModifyWatch::Watch(const MappedFile& file, Side side) {
+  if (inotify_ < 0) return NoInstance(file.path(), error_);
+  const absl::StatusOr<int> watch = file.Report(inotify_, IN_MODIFY);
+  if (watch.ok()) files_[*watch] = {file.path(), side};
+  if (absl::IsResourceExhausted(watch.status()))
+    return NoneLeft(file.path(), "fs.inotify.max_user_watches", " (sysctl)");
+  return absl::OkStatus();
 }
 
 absl::Status ModifyWatch::Check() {

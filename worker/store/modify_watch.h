@@ -26,10 +26,11 @@ class ModifyWatch {
   ModifyWatch& operator=(const ModifyWatch&) = delete;
 
   // Watches the files of `shards` from now on. Memory of devices, and what
-  // trainers lend, is in no file of the worker and is not watched. Returns
-  // false if the kernel has no more watches to give: changes of some files go
-  // unseen then.
-  bool Add(const MappedShards& shards, Side side);
+  // trainers lend, is in no file of the worker and is not watched.
+  // RESOURCE_EXHAUSTED (WATCHES_EXHAUSTED; path, limit) if a limit leaves none
+  // for a file, whose changes would go unseen. On a kernel without inotify all
+  // go unseen, and this is OK.
+  absl::Status Add(const MappedShards& shards, Side side);
 
   // ABORTED if a file was modified since it was added: SOURCE_MODIFIED or
   // TARGET_MODIFIED, with the file's path. An error stays. If the kernel had
@@ -44,9 +45,11 @@ class ModifyWatch {
     Side side = Side::kSource;
   };
 
+  absl::Status Watch(const MappedFile& file, Side side) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Read() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const int inotify_;  // of its own, so that other files cannot fill its queue; -1: there is none
+  const int error_;    // why there is none
   absl::Mutex mutex_;
   std::map<int, File> files_ ABSL_GUARDED_BY(mutex_);   // by watch
   std::optional<File> source_ ABSL_GUARDED_BY(mutex_);  // the first that was modified

@@ -8,11 +8,13 @@
 
 #include <filesystem>
 #include <functional>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "base/error.h"
+#include "worker/store/testing/no_more_files.h"
 #include "worker/store/testing/tmpfs_directory.h"
 
 namespace remesh::worker {
@@ -58,7 +60,7 @@ class ModifyWatchTest : public ::testing::Test {
 TEST_F(ModifyWatchTest, WhoOpensMapsOrStoresModifiesNothing) {
   ASSERT_EQ(pwrite(trainer_, "x", 1, 0), 1);  // before the watch
   ModifyWatch watch;
-  EXPECT_TRUE(watch.Add(shards_, ModifyWatch::Side::kSource));
+  EXPECT_TRUE(watch.Add(shards_, ModifyWatch::Side::kSource).ok());
   const int reader = open(path_.c_str(), O_RDWR | O_CLOEXEC);
   ASSERT_GE(reader, 0);
   char byte = 0;
@@ -78,7 +80,7 @@ TEST_F(ModifyWatchTest, EveryCallThatChangesTheFileIsSeenAndStaysSeen) {
       [&] { return truncate(path_.c_str(), 0) + truncate(path_.c_str(), kWatchedBytes); }};
   for (const auto& change : changes) {
     ModifyWatch watch;
-    EXPECT_TRUE(watch.Add(shards_, ModifyWatch::Side::kSource));
+    EXPECT_TRUE(watch.Add(shards_, ModifyWatch::Side::kSource).ok());
     ASSERT_EQ(change(), 0);
     ReadEveryPage();
     EXPECT_TRUE(shards_.CheckWhole().ok()) << "every page is there again";
@@ -95,7 +97,7 @@ TEST_F(ModifyWatchTest, ATargetIsNoSource) {
   ModifyWatch watch;
   MappedShards reached;
   reached.mapped = std::shared_ptr<const MappedShards>(&shards_, [](const auto*) {});
-  EXPECT_TRUE(watch.Add(reached, ModifyWatch::Side::kTarget));
+  EXPECT_TRUE(watch.Add(reached, ModifyWatch::Side::kTarget).ok());
   ASSERT_EQ(ftruncate(trainer_, 0), 0);
   EXPECT_EQ(GetErrorInfo(watch.Check()).reason, "TARGET_MODIFIED");
   EXPECT_FALSE(watch.source_modified());
@@ -109,10 +111,27 @@ TEST_F(ModifyWatchTest, LentMemoryAndMemoryOfDevicesAreNotWatched) {
   lent.files.push_back(*MappedFile::OfMemory(memory, kWatchedBytes));
   lent.files.emplace_back();  // stands for a segment
   ModifyWatch watch;
-  EXPECT_TRUE(watch.Add(lent, ModifyWatch::Side::kSource));
+  EXPECT_TRUE(watch.Add(lent, ModifyWatch::Side::kSource).ok());
   EXPECT_EQ(fallocate(memory, kPunchHole, 0, 4096), 0);
   close(memory);
   EXPECT_TRUE(watch.Check().ok()) << watch.Check();
+}
+
+// Regression: changes went unseen.
+TEST_F(ModifyWatchTest, NoInstanceLeftIsAnErrorThatNamesTheLimit) {
+  auto no_more = std::make_optional<NoMoreFiles>();
+  ModifyWatch watch;
+  no_more.reset();
+  const absl::Status status = watch.Add(shards_, ModifyWatch::Side::kSource);
+  EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted) << status;
+  const ErrorInfo info = GetErrorInfo(status);
+  EXPECT_EQ(info.reason, "WATCHES_EXHAUSTED");
+  EXPECT_EQ(info.metadata.at("limit"), "fs.inotify.max_user_instances");
+  EXPECT_EQ(info.metadata.at("path"), path_);
+  MappedShards in_no_file;
+  in_no_file.files.emplace_back();
+  EXPECT_TRUE(watch.Add(in_no_file, ModifyWatch::Side::kSource).ok()) << "it needs no watch";
+  EXPECT_TRUE(watch.Check().ok());
 }
 
 // More than the kernel keeps.
@@ -121,7 +140,7 @@ TEST_F(ModifyWatchTest, AQueueThatOverflowsIsNoCalm) {
   ASSERT_TRUE(CreateReservedFile(other, kWatchedBytes).ok());
   shards_.files.push_back(*MappedFile::Open(other, kWatchedBytes));
   ModifyWatch watch;
-  EXPECT_TRUE(watch.Add(shards_, ModifyWatch::Side::kSource));
+  EXPECT_TRUE(watch.Add(shards_, ModifyWatch::Side::kSource).ok());
   const int second = open(other.c_str(), O_RDWR | O_CLOEXEC);
   for (int i = 0; i < 20000; ++i) {  // fs.inotify.max_queued_events is 16384
     ASSERT_EQ(pwrite(trainer_, "x", 1, 0), 1);

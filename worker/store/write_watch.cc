@@ -27,7 +27,7 @@ bool WriteWatch::Begin(const MappedShards& shards, int watch) {
   }
   return std::ranges::all_of(shards.files, [watch](const MappedFile& file) {
     // In this order: who opens the file in between is seen by both.
-    return file.Report(watch, IN_OPEN | IN_MODIFY) && file.HeldByNobodyElse().value_or(false);
+    return file.Report(watch, IN_OPEN | IN_MODIFY).ok() && file.HeldByNobodyElse().value_or(false);
   });
 }
 

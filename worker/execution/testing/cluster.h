@@ -255,8 +255,8 @@ class TestHost {
 
   std::shared_ptr<ModifyWatch> WatchModified() const {
     auto watch = std::make_shared<ModifyWatch>();
-    REMESH_CHECK(watch->Add(*source_, ModifyWatch::Side::kSource));
-    REMESH_CHECK(watch->Add(*target_, ModifyWatch::Side::kTarget));
+    REMESH_CHECK(watch->Add(*source_, ModifyWatch::Side::kSource).ok());
+    REMESH_CHECK(watch->Add(*target_, ModifyWatch::Side::kTarget).ok());
     return watch;
   }
 
