@@ -182,8 +182,6 @@ TEST_F(ControllerMovesTest, AHostWipedAfterItsAcknowledgementKeepsTheSourceAlive
   EXPECT_EQ(Phase(name), v1::Execution::FAILED);
 }
 
-// The host's machine goes down right after the end: the previous generation can still rebuild the
-// state.
 // Regression: it wedged when the host came back before the decision was on disk. Only the same life
 // of its worker can: another is written first.
 TEST_F(ControllerMovesTest, AStateWhoseReceiverIsWipedWhileTheDecisionIsWrittenCanBeDeleted) {
@@ -208,6 +206,8 @@ TEST_F(ControllerMovesTest, AStateWhoseReceiverIsWipedWhileTheDecisionIsWrittenC
   EXPECT_EQ(Forgotten(b_), std::vector<std::string>{uid_});
 }
 
+// The host's machine goes down right after the end: the previous generation can still rebuild the
+// state.
 TEST_F(ControllerMovesTest, NothingIsRetiredWhileAHostOfTheTargetIsAway) {
   const std::string name = UntilCommitting();
   Answer(a_, v1::AttachRequest::kCommitted, name);
