@@ -291,9 +291,14 @@ void States::EndExecution(const ExecutionEnd& end, Outbox& out) {
   state.target = nullptr;
   state.declared.set_abandoned_generation(end.abandoned_generation);
   if (end.target != nullptr) {
+    const std::vector<std::string> wanted = wanted_.HostsOf(end.state);
+    std::set<std::string> others(wanted.begin(), wanted.end());
+    for (const auto& [host, part] : state.placed->hosts) others.insert(host);
     state.declared.set_generation(end.generation);
     state.placed = end.target;
-    for (const std::string& host : wanted_.HostsOf(end.state)) TellAbsent(state, host, out);
+    // A host that had shards may still have the old assignment: it got neither Commit nor Retire if
+    // it held nothing, or was sent the assignment again before the end.
+    for (const std::string& host : others) TellAbsent(state, host, out);
   }
   out.Touch(end.state);
 }

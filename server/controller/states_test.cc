@@ -82,6 +82,22 @@ TEST_F(StatesTest, AHostWithoutShardsWhoseTrainerAskedIsToldOfEveryGeneration) {
   EXPECT_EQ(told.shards_size(), 0);
 }
 
+// Regression: a host that held nothing at the end of a move that took its shards away got neither
+// Commit nor Retire. It kept its old assignment, and handed out buffers that were then retired.
+TEST_F(StatesTest, AHostThatLosesItsShardsIsToldThatItHasNone) {
+  Attach("a");
+  Attach("b");
+  Create({"a", "b"});
+  Clear();
+  states_.BeginExecution(kState, "jobs/j/executions/e", nullptr);
+  states_.EndExecution({.state = kState, .generation = 2, .target = PlaceOn({"a"})}, out_);
+  ASSERT_EQ(Did<SendToWorker>().size(), 1u);
+  const v1::Assignment& told = Did<SendToWorker>()[0].message.assign_state().assignment();
+  EXPECT_EQ(told.generation(), 2);
+  EXPECT_TRUE(told.committed());
+  EXPECT_EQ(told.shards_size(), 0);
+}
+
 // Regression: nothing said on which host a state waited for its shards.
 TEST_F(StatesTest, HostsThatHaveNotSealedAreNamed) {
   Attach("a");
