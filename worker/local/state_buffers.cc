@@ -56,6 +56,19 @@ absl::Status WriteDiffers(const Generation& held, const std::string& write) {
       {{"write", write}, {"begun_write", held.write()}});
 }
 
+// Of a Seal that comes late: another write has filled the shards since.
+absl::Status WriteReplaced(const Generation& held, const std::string& write) {
+  return StateError(absl::StatusCode::kFailedPrecondition, "WRITE_DIFFERS", held.state(),
+                    absl::StrCat("is of write \"", held.write(), "\" here, which replaced write \"",
+                                 write, "\": Unseal first to write that again"),
+                    {{"write", write}, {"begun_write", held.write()}});
+}
+
+bool IsReplaced(const Generation& held, const std::string& write) {
+  const auto& replaced = held.manifest.replaced_writes();
+  return std::find(replaced.begin(), replaced.end(), write) != replaced.end();
+}
+
 // Without what may change while the buffers stay the same.
 bool SameBuffers(v1::Assignment a, v1::Assignment b) {
   for (v1::Assignment* const assignment : {&a, &b}) {
@@ -372,6 +385,7 @@ absl::StatusOr<std::string> StateBuffers::WriteToSeal(const Generation& held,
                                                       const std::string& name) {
   if (name.empty() || name == held.write()) return held.write();
   if (!held.all_sealed() && !held.write().empty()) return WriteDiffers(held, name);
+  if (IsReplaced(held, name)) return WriteReplaced(held, name);
   if (hooks_.moving(held.state())) return StateMoving(held.state());
   return name;
 }
@@ -518,6 +532,15 @@ void StateBuffers::StopLending(const std::string& state) {
   if (it != reserving_.end() && it->second.lends) GiveUp(state);
 }
 
+// Whether the host has committed a later generation of which it holds nothing. Until the server
+// retires this one, it may be what the state is rebuilt from.
+bool StateBuffers::IsOver(const Generation& held) const {
+  const auto it = assigned_.find(held.state());
+  const auto passed = passed_.find(held.state());
+  return it != assigned_.end() && it->second.state_uid() == held.state_uid() &&
+         passed != passed_.end() && passed->second > held.number();
+}
+
 // Ends a loan, for a write whose name must outlive it.
 v1::SealResponse StateBuffers::GiveBack(const Generation* held, const std::string& write) {
   store_->begun_writes().Add(held->state(), held->state_uid(), write);
@@ -537,6 +560,7 @@ absl::StatusOr<v1::SealResponse> StateBuffers::Unseal(const v1::UnsealRequest& r
   const int32_t hosts = HostsOf(*held);
   if (request.write().empty() && !shards.empty() && hosts > 1)
     return WriteIdNeeded(request.state(), hosts);
+  if (IsOver(*held)) return StateMoving(request.state());
   if (held->lent) return GiveBack(held, request.write());
   return SetSealed(held, shards, false, request.write());
 }

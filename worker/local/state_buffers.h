@@ -137,6 +137,7 @@ class StateBuffers {
   absl::StatusOr<v1::SealResponse> SetSealed(const Generation* held, const std::vector<int>& shards,
                                              bool sealed, const std::string& write);
   v1::SealResponse GiveBack(const Generation* held, const std::string& write);
+  bool IsOver(const Generation& held) const;
 
   struct Reserving {
     std::string state_uid;

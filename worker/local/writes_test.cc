@@ -114,6 +114,37 @@ TEST_F(WritesTest, SealKeepsTheWriteThatBeganAndRefusesAnother) {
   EXPECT_EQ(Phase(), v1::SHARD_PHASE_READY);
 }
 
+// Regression: it renamed what another write had filled, and beside a host of write 7 the state was
+// READY with the content of two writes.
+TEST_F(WritesTest, ALateSealOfAWriteThatWasReplacedIsRefused) {
+  Filled();
+  ASSERT_TRUE(Unseal("7").ok());  // by a trainer that is stopped then
+  ASSERT_TRUE(Unseal("8").ok());
+  ASSERT_TRUE(Seal("8").ok());
+  for (const bool restarted : {false, true}) {
+    if (restarted) Restart();
+    const absl::Status late = Seal("7");
+    EXPECT_EQ(Reason(late), "WRITE_DIFFERS") << late;
+    EXPECT_EQ(Write(), "8");
+  }
+  ASSERT_TRUE(Unseal("7").ok());  // a new write of the same name
+  ASSERT_TRUE(Seal("7").ok());
+  EXPECT_EQ(Write(), "7");
+  EXPECT_EQ(Reason(Seal("8")), "WRITE_DIFFERS");
+  ASSERT_TRUE(Seal("9").ok()) << "a later write is joined";
+}
+
+// Regression: the host had given its shards away and committed. Until all have committed, what it
+// held before is what the state can be rebuilt from.
+TEST_F(WritesTest, WhatIsLeftOfTheGenerationBeforeAMoveIsNotTakenBack) {
+  Filled();
+  buffers_->Committed(kLentState, store_->Find(kLentState, 1)->state_uid(), 2);
+  EXPECT_EQ(Reason(Unseal("8")), "STATE_MOVING");
+  EXPECT_EQ(Phase(), v1::SHARD_PHASE_READY);
+  buffers_->TakenBack(kLentState, store_->Find(kLentState, 1)->state_uid(), 2);
+  EXPECT_TRUE(Unseal("8").ok());
+}
+
 TEST_F(WritesTest, SomeShardsAreWrittenAgainAndTheHostIsOfTheNewWrite) {
   Filled();
   ASSERT_TRUE(Unseal("7", 10).ok());

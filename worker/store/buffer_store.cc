@@ -43,6 +43,19 @@ bool IsNumber(const std::string& text) {
   return std::all_of(text.begin(), text.end(), [](char c) { return c >= '0' && c <= '9'; });
 }
 
+constexpr int kReplacedMax = 8;  // names of writes that a manifest remembers
+
+// Names the write, and remembers the name that it replaces. A name that comes back is a new write.
+void Rename(GenerationManifest& manifest, const std::string& write) {
+  const std::string former = manifest.write();
+  if (former == write) return;
+  auto& replaced = *manifest.mutable_replaced_writes();
+  replaced.erase(std::remove(replaced.begin(), replaced.end(), write), replaced.end());
+  if (!former.empty()) *replaced.Add() = former;
+  if (replaced.size() > kReplacedMax) replaced.erase(replaced.begin());
+  manifest.set_write(write);
+}
+
 }  // namespace
 
 BufferStore::BufferStore(Options options)
@@ -322,8 +335,8 @@ absl::Status BufferStore::Fill(const Generation& generation,
   }
   RETURN_IF_ERROR(MakeFiles(generation, cancelled));
   RETURN_IF_ERROR(MakeSegments(options_.segments, generation));
-  // Later manifests have the same size, except for the phase, the flags and the write.
-  constexpr int64_t kLaterBytes = 64 + 2 + kWriteBytesMax;
+  // Later manifests have the same size, except for the phase, the flags and the writes.
+  constexpr int64_t kLaterBytes = 64 + (1 + kReplacedMax) * (2 + kWriteBytesMax);
   const int64_t manifest_bytes =
       static_cast<int64_t>(generation.manifest.ByteSizeLong()) + kLaterBytes;
   RETURN_IF_ERROR(ReserveWrites(generation.folder + kManifest, manifest_bytes));
@@ -381,7 +394,7 @@ absl::Status BufferStore::SetSealed(const std::string& state, int64_t generation
   next.manifest.set_phase(AllSealed(next.manifest) ? v1::SHARD_PHASE_READY
                                                    : v1::SHARD_PHASE_BUILDING);
   if (next.sealed_shards() == 0) next.manifest.clear_modified();
-  if (write) next.manifest.set_write(*write);
+  if (write) Rename(next.manifest, *write);
   RETURN_IF_ERROR(Write(next));
   it->second = std::move(next);
   return absl::OkStatus();
@@ -399,7 +412,7 @@ void BufferStore::SetLentWrite(const std::string& state, int64_t generation,
                                const std::string& write) {
   const auto it = generations_.find({state, generation});
   REMESH_CHECK(it != generations_.end() && it->second.lent);
-  it->second.manifest.set_write(write);
+  Rename(it->second.manifest, write);
 }
 
 absl::Status BufferStore::Write(const Generation& generation) const {
