@@ -87,6 +87,7 @@ class Trainer:
         self._worker = grpc.insecure_channel(f"unix:{worker_socket}", options=_CHANNEL_OPTIONS)
         self.local = local_pb2_grpc.LocalServiceStub(self._worker)
         self._loans = {}  # by state
+        self._writes = {}  # by state: the write that this trainer began
 
     # Of the connection as it is now: certificates may have changed since the last call.
     @property
@@ -123,9 +124,12 @@ class Trainer:
 
     def seal(self, state: str, write: str = "") -> local_pb2.SealResponse:
         """Declares every shard of this host written. The state is READY once all hosts have done so,
-        of one write: see unseal(). Without a write, the one that unseal() named."""
-        request = local_pb2.SealRequest(state=state, write=write)
-        return self.local.Seal(request, timeout=_CALL_SECONDS)
+        of one write: see unseal(). Without a write, the one that this trainer's unseal() named:
+        refused (WRITE_DIFFERS) if another process has begun another write since."""
+        request = local_pb2.SealRequest(state=state, write=write or self._writes.get(state, ""))
+        response = self.local.Seal(request, timeout=_CALL_SECONDS)
+        self._writes.pop(state, None)
+        return response
 
     def lend(self, state: str, memories: Sequence, places: Sequence[lending.Place],
              timeout_seconds: float = _CALL_SECONDS, write: str = "") -> local_pb2.SealResponse:
@@ -189,6 +193,7 @@ class Trainer:
         or the state is deleted. The content of write 6 is gone."""
         request = local_pb2.UnsealRequest(state=state, write=write)
         response = self.local.Unseal(request, timeout=_CALL_SECONDS)
+        self._writes[state] = write
         self.wait_returned(state)
         return response
 

@@ -272,9 +272,13 @@ class TrainerTest(unittest.TestCase):
         trainer.seal(STATE)
         trainer.unseal(STATE, write="7")
         trainer.seal(STATE, write="7")
+        trainer.unseal(STATE, write="9")
+        trainer.seal(STATE)  # another process may have begun a write since: the name is that of ours
+        trainer.seal(STATE)
         memory = types.SimpleNamespace(kind="sim", device_uuid="sim:0", bytes=64, ipc=lending.Allocation(bytes(64), 64))
         trainer.lend(STATE, [memory], [], write="8")
-        self.assertEqual(self.worker.writes, [("Seal", ""), ("Unseal", "7"), ("Seal", "7"), ("Lend", "8")])
+        self.assertEqual(self.worker.writes, [("Seal", ""), ("Unseal", "7"), ("Seal", "7"),
+                                              ("Unseal", "9"), ("Seal", "9"), ("Seal", ""), ("Lend", "8")])
         trainer.close()
 
     def _lend(self, trainer, state=STATE, cells=None):
