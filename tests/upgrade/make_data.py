@@ -1,13 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a cluster of this version leaves on disk, as a tar for upgrade tests of later versions: make_data.py ARCHIVE.
 
-Runs a server and two workers of REMESH_BIN_DIR, writes a state, moves it once, declares a second one that is not sealed, and stops them. The
-archive has `journal/` (the server's files), `buffers/` (each worker's folder) and `made.json`, which says what must be found again.
+Runs a server and two workers of REMESH_BIN_DIR and stops them. It leaves a state that was moved once,
+one that was sealed and never moved, one that is not sealed, and one that was deleted while a host was
+away, so that only the other has confirmed. The archive has `journal/` (the server's files), `buffers/` (each worker's folder) and `made.json`, which says what must be found again.
 """
 import json
 import pathlib
 import sys
 import tarfile
+import time
 
 import remesh
 from remesh import oracle
@@ -34,21 +36,39 @@ def state(cluster: LocalCluster, name: str) -> state_pb2.State:
             for array, kind, shape in layout.ARRAYS]))
 
 
-def fill(cluster: LocalCluster) -> None:
-    trainers = [Trainer(cluster.server_address, cluster.worker_socket(host)) for host in cluster.host_names]
-    trainers[0].create_state(state(cluster, layout.MOVED))
+def write(cluster: LocalCluster, trainers: list, name: str) -> None:
+    trainers[0].create_state(state(cluster, name))
     for trainer in trainers:
-        for shard in trainer.allocate(layout.MOVED, SECONDS):
+        for shard in trainer.allocate(name, SECONDS):
             info = shard.info
             oracle.fill(shard.bytes, info.array, info.element_type, info.shape, info.box.lo, info.box.hi, 0)
-        trainer.seal(layout.MOVED)
-    trainers[0].wait_ready(layout.MOVED, SECONDS)
+        trainer.seal(name)
+    trainers[0].wait_ready(name, SECONDS)
+
+
+def delete_on_one_host(cluster: LocalCluster, trainer: Trainer) -> None:
+    """Deletes a state while the last host is away, and waits until the first has freed it."""
+    cluster.workers[cluster.host_names[-1]].stop()
+    trainer.states.DeleteState(state_pb2.DeleteStateRequest(name=layout.DELETED), timeout=SECONDS)
+    give_up = time.monotonic() + SECONDS
+    while layout.folders(cluster, layout.DELETED) != cluster.host_names[-1:]:
+        if time.monotonic() > give_up:
+            raise TimeoutError(f"the deleted state is on {layout.folders(cluster, layout.DELETED)}")
+        time.sleep(0.05)
+
+
+def fill(cluster: LocalCluster) -> None:
+    trainers = [Trainer(cluster.server_address, cluster.worker_socket(host)) for host in cluster.host_names]
+    for name in (layout.MOVED, layout.SEALED, layout.DELETED):
+        write(cluster, trainers, name)
     targets = reshard_pb2.Targets(shardings={"all": sharding(layout.COLUMNS)}, arrays=[
         reshard_pb2.TargetArray(name=array, sharding=sharding_pb2.Sharding(ref="all")) for array, _, _ in layout.ARRAYS])
     trainers[0].wait_execution(trainers[0].start_reshard(layout.MOVED, 1, targets).name, SECONDS)
     trainers[0].create_state(state(cluster, layout.UNSEALED))
     for trainer in trainers:
         trainer.read(layout.MOVED, 2, SECONDS)  # committed there, too
+    delete_on_one_host(cluster, trainers[0])
+    for trainer in trainers:
         trainer.close()
 
 
@@ -59,7 +79,8 @@ def main() -> None:
         for process in (*cluster.workers.values(), cluster.server):
             process.stop()
         made = cluster.root / "made.json"
-        made.write_text(json.dumps({"version": remesh.__version__, "states": {layout.MOVED: "READY", layout.UNSEALED: "BUILDING"}, "generation": 2}))
+        states = {layout.MOVED: "READY", layout.SEALED: "READY", layout.UNSEALED: "BUILDING"}
+        made.write_text(json.dumps({"version": remesh.__version__, "states": states, "generation": 2}))
         with tarfile.open(archive, "w") as files:
             files.add(made, "made.json")
             for path in sorted(cluster.root.glob("journal.db*")):

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import tarfile
 import tempfile
+import time
 import unittest
 
 from remesh import oracle
@@ -61,15 +62,25 @@ class UpgradeTest(unittest.TestCase):
         phases = {state.name: state_pb2.State.Phase.Name(state.phase)
                   for state in trainers[0].states.ListStates(state_pb2.ListStatesRequest(), timeout=SECONDS).states}
         self.assertEqual(phases, made["states"])
+        self.check_deleted(cluster)
+        if layout.SEALED in made["states"]:
+            self.check_elements(trainers, 1, layout.SEALED)
         targets = reshard_pb2.Targets(shardings={"all": make_data.sharding(layout.ROWS)}, arrays=[
             reshard_pb2.TargetArray(name=name, sharding={"ref": "all"}) for name, _, _ in layout.ARRAYS])
         trainers[0].wait_execution(trainers[0].start_reshard(layout.MOVED, made["generation"], targets).name, SECONDS)
         self.check_elements(trainers, made["generation"] + 1)
 
-    def check_elements(self, trainers, generation: int):
+    def check_deleted(self, cluster: LocalCluster):
+        """What was deleted while a host was away goes there, too. Older archives have none of it."""
+        give_up = time.monotonic() + SECONDS
+        while layout.folders(cluster, layout.DELETED) and time.monotonic() < give_up:
+            time.sleep(0.05)
+        self.assertEqual(layout.folders(cluster, layout.DELETED), [])
+
+    def check_elements(self, trainers, generation: int, state: str = layout.MOVED):
         count = 0
         for trainer in trainers:
-            for shard in trainer.read(layout.MOVED, generation, SECONDS):
+            for shard in trainer.read(state, generation, SECONDS):
                 info = shard.info
                 self.assertIsNone(oracle.check(shard.bytes, info.array, info.element_type, info.shape, info.box.lo, info.box.hi, 0))
                 count += info.bytes
