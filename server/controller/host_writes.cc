@@ -13,7 +13,7 @@
 namespace remesh::server {
 namespace {
 
-constexpr size_t kNamedMax = 16;
+constexpr size_t kHostsNamedMax = 16;
 
 }  // namespace
 
@@ -25,10 +25,10 @@ bool Agree(const HostWrites& writes) {
 std::vector<v1::HostWrite> SomeOf(const HostWrites& writes) {
   std::set<std::string> seen, hosts;
   for (const auto& [host, write] : writes) {
-    if (hosts.size() < kNamedMax && seen.insert(write).second) hosts.insert(host);
+    if (hosts.size() < kHostsNamedMax && seen.insert(write).second) hosts.insert(host);
   }
   for (const auto& [host, write] : writes) {
-    if (hosts.size() < kNamedMax) hosts.insert(host);
+    if (hosts.size() < kHostsNamedMax) hosts.insert(host);
   }
   std::vector<v1::HostWrite> some;
   for (const std::string& host : hosts) {

@@ -10,7 +10,7 @@
 namespace remesh::server {
 namespace {
 
-constexpr int kNamedMax = 8;  // generations in an error
+constexpr int kGenerationsNamedMax = 8;  // generations in an error
 
 // The first reason why the state's own generation is not whole; nullopt: it is.
 std::optional<std::string> WhyNotWhole(const StateEntry& state, const WorkerRegistry& workers) {
@@ -60,7 +60,7 @@ absl::Status LastCopyError(const std::string& host, const v1::DiscardShardsReque
                            const v1::DiscardShardsResponse& response) {
   std::vector<std::string> generations, reasons;
   for (const v1::OwedShards& last : response.last_copies()) {
-    if (std::ssize(generations) == kNamedMax) break;
+    if (std::ssize(generations) == kGenerationsNamedMax) break;
     const v1::StateManifest& owed = last.manifest();
     generations.push_back(absl::StrCat(owed.generation()));
     reasons.push_back(
