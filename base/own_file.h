@@ -14,8 +14,8 @@ namespace remesh {
 // Whether a file may have further names. Who may write a file may give it one.
 enum class Links { kOne, kAny };
 
-// Opens a file that nobody but this process's user can have put there. Follows no symbolic link in
-// the last part of the path, never waits for the other end of a FIFO, and changes nothing before it
+// Opens a file that only this process's user can have put there. Follows no symbolic link in the
+// last part of the path, never waits for the other end of a FIFO, and changes nothing before it
 // has looked at the file. `flags` and `mode` are those of open().
 //   NOT_FOUND (FILE_NOT_FOUND).
 //   FAILED_PRECONDITION (NOT_OWN_FILE): not a regular file, of another user, or with more names

@@ -176,7 +176,7 @@ class CutSourceTest(ClusterTest):
         return RIGHT if self._right(name, 2) else WRONG
 
     def _move_whole(self, name: str) -> float:
-        """How long a move takes that nobody disturbs."""
+        """How long an undisturbed move takes."""
         name = self._create(name)
         begun = time.monotonic()
         self.move(name, 1, targets(ARRAYS, COLUMNS), OPTIONS)

@@ -10,10 +10,10 @@
 
 namespace remesh::worker {
 
-// Small files that exist as a whole or not at all, and that nobody but this process's user can have
-// put there: FAILED_PRECONDITION (NOT_OWN_FILE) otherwise, see OpenOwnFile(). A file is a magic word, the length and the XXH3
-// of a serialized message, then the message, then anything. It is written beside its path and
-// renamed.
+// Small files that exist as a whole or not at all, and that only this process's user can have put
+// there: FAILED_PRECONDITION (NOT_OWN_FILE) otherwise, see OpenOwnFile(). A file is a magic word,
+// the length and the XXH3 of a serialized message, then the message, then anything. It is written
+// beside its path and renamed.
 
 // Reserves the space of every later write of `path` of up to `bytes` of message, in this life and
 // the next, so that none fails for want of space. The space is a spare file beside `path`. A write
