@@ -12,9 +12,9 @@
 #include "absl/time/clock.h"
 #include "base/error.h"
 #include "base/status_macros.h"
-#include "service/credentials.h"
-#include "service/error_info.h"
-#include "service/unreachable.h"
+#include "service/rpc/error_info.h"
+#include "service/rpc/unreachable.h"
+#include "service/tls/credentials.h"
 
 namespace remesh::client {
 namespace {

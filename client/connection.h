@@ -8,7 +8,7 @@
 #include "absl/status/statusor.h"
 #include "grpcpp/channel.h"
 #include "grpcpp/client_context.h"
-#include "service/certificates.h"
+#include "service/tls/certificates.h"
 
 namespace remesh::client {
 

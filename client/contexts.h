@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "service/certificates.h"
+#include "service/tls/certificates.h"
 
 namespace remesh::client {
 

@@ -12,7 +12,7 @@
 #include "client/progress.h"
 #include "google/protobuf/util/time_util.h"
 #include "remesh/v1/reshard.grpc.pb.h"
-#include "service/error_info.h"
+#include "service/rpc/error_info.h"
 
 namespace remesh::client {
 namespace {

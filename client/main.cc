@@ -14,8 +14,8 @@
 #include "client/contexts.h"
 #include "client/execution_wait.h"
 #include "client/output.h"
-#include "service/command_line.h"
-#include "service/version.h"
+#include "service/process/version.h"
+#include "service/settings/command_line.h"
 
 namespace remesh::client {
 namespace {

@@ -27,7 +27,7 @@
 #include "remesh/v1/reshard.grpc.pb.h"
 #include "remesh/v1/state.grpc.pb.h"
 #include "remesh/v1/worker.grpc.pb.h"
-#include "service/error_info.h"
+#include "service/rpc/error_info.h"
 #include "service/testing/port_holder.h"
 
 namespace remesh::client {

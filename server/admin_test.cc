@@ -7,9 +7,9 @@
 #include "absl/strings/str_cat.h"
 #include "remesh/v1/admin.grpc.pb.h"
 #include "server/journal/journal_check.h"
-#include "server/server_fixture.h"
-#include "service/error_info.h"
-#include "service/sha256.h"
+#include "server/testing/server_fixture.h"
+#include "service/process/sha256.h"
+#include "service/rpc/error_info.h"
 
 namespace remesh::server {
 namespace {

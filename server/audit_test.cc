@@ -8,11 +8,11 @@
 #include "absl/strings/ascii.h"
 #include "server/call_limits.h"
 #include "server/caller.h"
-#include "server/every_method.h"
 #include "server/roles.h"
-#include "server/server_fixture.h"
-#include "service/audit_log.h"
-#include "service/error_info.h"
+#include "server/testing/every_method.h"
+#include "server/testing/server_fixture.h"
+#include "service/rpc/audit_log.h"
+#include "service/rpc/error_info.h"
 
 namespace remesh::server {
 namespace {

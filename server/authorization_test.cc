@@ -2,9 +2,9 @@
 #include <google/protobuf/descriptor.h>
 #include <grpcpp/generic/generic_stub.h>
 
-#include "server/every_method.h"
-#include "server/server_fixture.h"
-#include "service/error_info.h"
+#include "server/testing/every_method.h"
+#include "server/testing/server_fixture.h"
+#include "service/rpc/error_info.h"
 
 namespace remesh::server {
 namespace {

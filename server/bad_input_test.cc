@@ -3,7 +3,7 @@
 // the server lives on.
 #include <functional>
 
-#include "server/server_fixture.h"
+#include "server/testing/server_fixture.h"
 
 namespace remesh::server {
 namespace {

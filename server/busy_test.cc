@@ -16,7 +16,7 @@
 #include "server/caller.h"
 #include "server/grpc/fill_stream.h"
 #include "server/planning/planning_test_spec.h"
-#include "server/server_fixture.h"
+#include "server/testing/server_fixture.h"
 
 namespace remesh::server {
 namespace {

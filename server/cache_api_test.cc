@@ -10,7 +10,7 @@
 
 #include "server/cache/plan_list.h"
 #include "server/planning/planning_test_spec.h"
-#include "server/server_fixture.h"
+#include "server/testing/server_fixture.h"
 
 namespace remesh::server {
 

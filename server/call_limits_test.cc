@@ -7,7 +7,7 @@
 
 #include "base/error.h"
 #include "google/rpc/error_details.pb.h"
-#include "service/error_info.h"
+#include "service/rpc/error_info.h"
 
 namespace remesh::server {
 namespace {

@@ -2,8 +2,8 @@
 #include "server/caller.h"
 
 #include "absl/strings/str_cat.h"
-#include "service/authorization.h"
-#include "service/connection_table.h"
+#include "service/front/connection_table.h"
+#include "service/tls/authorization.h"
 
 namespace remesh::server {
 namespace {

@@ -3,7 +3,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
-#include "server/controller/records.h"
+#include "server/controller/values/records.h"
 #include "server/journal/journal_check.h"
 #include "server/planning/place_state.h"
 

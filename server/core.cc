@@ -17,8 +17,8 @@
 #include "server/planning/create_plan.h"
 #include "server/planning/execution_plan.h"
 #include "server/planning/place_state.h"
-#include "service/heap.h"
-#include "service/log.h"
+#include "service/log/log.h"
+#include "service/process/heap.h"
 
 namespace remesh::server {
 namespace {

@@ -69,8 +69,6 @@ class CoreObserver {
 
 // The running controller: owns its strand, journal, planning threads and clock, and carries out its
 // actions. Thread-safe.
-// Puts the parts of the server together and carries out every kind of action, so it has more than
-// 25 methods and more than 12 fields.
 class Core {
  public:
   struct Options {

@@ -9,7 +9,7 @@
 
 #include "absl/synchronization/notification.h"
 #include "base/error.h"
-#include "server/server_fixture.h"
+#include "server/testing/server_fixture.h"
 
 namespace remesh::server {
 namespace {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <gmock/gmock.h>
 
-#include "server/server_fixture.h"
+#include "server/testing/server_fixture.h"
 
 namespace remesh::server {
 namespace {

@@ -6,8 +6,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "base/error.h"
-#include "server/controller/enrolment.h"
-#include "service/small_file.h"
+#include "server/controller/values/enrolment.h"
+#include "service/process/small_file.h"
 
 namespace remesh::server {
 

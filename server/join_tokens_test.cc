@@ -6,7 +6,7 @@
 #include <fstream>
 
 #include "base/error.h"
-#include "server/controller/enrolment.h"
+#include "server/controller/values/enrolment.h"
 
 namespace remesh::server {
 namespace {

@@ -4,8 +4,8 @@
 #include <cstdlib>
 
 #include "absl/strings/ascii.h"
-#include "service/log.h"
-#include "service/one_gauge.h"
+#include "service/log/log.h"
+#include "service/metrics/one_gauge.h"
 
 namespace remesh::server {
 namespace {

@@ -15,7 +15,6 @@
 namespace remesh::server {
 
 // Logs and counts what a core does. Every series exists from the start. Thread-safe.
-// Has a field for each series, so it has more than 12 fields.
 class ServerMetrics : public CoreObserver {
  public:
   // `registry` must outlive this.

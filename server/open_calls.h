@@ -10,7 +10,7 @@
 #include "absl/functional/any_invocable.h"
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
-#include "server/controller/event.h"
+#include "server/controller/values/event.h"
 #include "server/planning/plan_desk.h"
 
 namespace remesh::server {

@@ -9,13 +9,13 @@
 #include "base/status_macros.h"
 #include "base/transport_names.h"
 #include "proto/convert/text.h"
-#include "server/controller/uid.h"
+#include "server/controller/values/uid.h"
 #include "server/join_tokens.h"
 #include "server/roles.h"
-#include "service/config_check.h"
-#include "service/log.h"
-#include "service/units.h"
-#include "service/version.h"
+#include "service/log/log.h"
+#include "service/process/version.h"
+#include "service/settings/config_check.h"
+#include "service/settings/units.h"
 
 namespace remesh::server {
 

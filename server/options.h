@@ -8,13 +8,12 @@
 
 #include "server/core.h"
 #include "server/server.h"
-#include "service/certificates.h"
-#include "service/settings.h"
+#include "service/settings/settings.h"
+#include "service/tls/certificates.h"
 
 namespace remesh::server {
 
 // The settings of remesh-server, with their defaults; AddSettings() documents each.
-// Has a field for each setting, so it has more than 12 fields.
 struct ServerOptions {
   std::string listen_address = "127.0.0.1:7070";
   std::string metrics_address = "127.0.0.1:7071";

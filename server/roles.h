@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "service/authorization.h"
+#include "service/tls/authorization.h"
 
 namespace remesh::server {
 

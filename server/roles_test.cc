@@ -16,11 +16,11 @@
 #include "absl/synchronization/notification.h"
 #include "remesh/v1/local.pb.h"
 #include "server/planning/planning_test_spec.h"
-#include "server/server_fixture.h"
-#include "service/credentials.h"
-#include "service/error_info.h"
+#include "server/testing/server_fixture.h"
+#include "service/rpc/error_info.h"
 #include "service/testing/certificate_folder.h"
 #include "service/testing/test_authority.h"
+#include "service/tls/credentials.h"
 
 namespace remesh::server {
 namespace {

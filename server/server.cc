@@ -14,9 +14,9 @@
 #include "server/grpc/reshard_service.h"
 #include "server/grpc/state_service.h"
 #include "server/grpc/worker_service.h"
-#include "service/caller_limits.h"
-#include "service/credentials.h"
-#include "service/listen.h"
+#include "service/front/caller_limits.h"
+#include "service/front/listen.h"
+#include "service/tls/credentials.h"
 
 namespace remesh::server {
 namespace {

@@ -14,12 +14,12 @@
 #include "remesh/v1/admin.pb.h"
 #include "server/call_limits.h"
 #include "server/core.h"
-#include "service/accept_loop.h"
-#include "service/audit_log.h"
-#include "service/authorization.h"
-#include "service/certificate_keeper.h"
-#include "service/hand_over.h"
-#include "service/pollers.h"
+#include "service/front/accept_loop.h"
+#include "service/front/hand_over.h"
+#include "service/front/pollers.h"
+#include "service/rpc/audit_log.h"
+#include "service/tls/authorization.h"
+#include "service/tls/certificate_keeper.h"
 
 namespace remesh::server {
 

@@ -6,8 +6,8 @@
 #include <algorithm>
 #include <iterator>
 
-#include "service/recent_log.h"
-#include "service/version.h"
+#include "service/log/recent_log.h"
+#include "service/process/version.h"
 
 namespace remesh::server {
 namespace {

@@ -11,9 +11,9 @@
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 #include "remesh/v1/admin.pb.h"
-#include "service/process_metrics.h"
-#include "service/readiness.h"
-#include "service/settings.h"
+#include "service/metrics/process_metrics.h"
+#include "service/metrics/readiness.h"
+#include "service/settings/settings.h"
 
 namespace remesh::server {
 

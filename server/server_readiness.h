@@ -6,7 +6,7 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
 #include "server/core.h"
-#include "service/readiness.h"
+#include "service/metrics/readiness.h"
 
 namespace remesh::server {
 

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "server/server_fixture.h"
+#include "server/testing/server_fixture.h"
 
 namespace remesh::server {
 namespace {

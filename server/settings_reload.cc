@@ -6,7 +6,7 @@
 #include "base/error.h"
 #include "base/status_macros.h"
 #include "server/join_tokens.h"
-#include "service/log.h"
+#include "service/log/log.h"
 
 namespace remesh::server {
 

@@ -7,9 +7,9 @@
 #include "server/options.h"
 #include "server/server.h"
 #include "server/server_info.h"
-#include "service/audit_log.h"
-#include "service/config_reload.h"
-#include "service/read_settings.h"
+#include "service/rpc/audit_log.h"
+#include "service/settings/config_reload.h"
+#include "service/settings/read_settings.h"
 
 namespace remesh::server {
 

@@ -15,7 +15,7 @@
 
 #include "absl/synchronization/mutex.h"
 #include "absl/synchronization/notification.h"
-#include "server/server_fixture.h"
+#include "server/testing/server_fixture.h"
 
 namespace remesh::server {
 namespace {

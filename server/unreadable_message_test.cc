@@ -13,11 +13,11 @@
 
 #include "base/error.h"
 #include "server/caller.h"
-#include "server/every_method.h"
 #include "server/roles.h"
-#include "server/server_fixture.h"
-#include "service/audit_log.h"
-#include "service/held_requests.h"
+#include "server/testing/every_method.h"
+#include "server/testing/server_fixture.h"
+#include "service/front/held_requests.h"
+#include "service/rpc/audit_log.h"
 
 namespace remesh::server {
 namespace {

@@ -10,7 +10,7 @@
 #include <thread>
 
 #include "absl/synchronization/notification.h"
-#include "server/server_fixture.h"
+#include "server/testing/server_fixture.h"
 
 namespace remesh::server {
 namespace {

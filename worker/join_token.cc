@@ -5,8 +5,8 @@
 
 #include "absl/strings/ascii.h"
 #include "base/error.h"
-#include "service/log.h"
-#include "service/small_file.h"
+#include "service/log/log.h"
+#include "service/process/small_file.h"
 
 namespace remesh::worker {
 

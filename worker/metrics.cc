@@ -7,7 +7,7 @@
 #include "base/check.h"
 #include "base/error.h"
 #include "base/transport_names.h"
-#include "service/one_gauge.h"
+#include "service/metrics/one_gauge.h"
 
 namespace remesh::worker {
 namespace {

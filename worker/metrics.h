@@ -19,8 +19,7 @@
 namespace remesh::worker {
 
 // The worker's Prometheus series, remesh_worker_*, each described in docs/metrics.md. Every series
-// exists from the start, except those of rare error reasons. Thread-safe. The class has more than
-// 12 fields because each series is one.
+// exists from the start, except those of rare error reasons. Thread-safe.
 class WorkerMetrics {
  public:
   // Transport::name() and stream_name(). `registry` must outlive it.

@@ -21,8 +21,8 @@
 #include "base/status_macros.h"
 #include "base/transport_names.h"
 #include "proto/convert/presets.h"
-#include "service/config_check.h"
-#include "service/log.h"
+#include "service/log/log.h"
+#include "service/settings/config_check.h"
 #include "worker/join_token.h"
 #include "worker/local/handle_socket.h"
 

@@ -7,13 +7,13 @@
 #include <vector>
 
 #include "absl/status/status.h"
-#include "service/certificates.h"
-#include "service/settings.h"
+#include "service/settings/settings.h"
+#include "service/tls/certificates.h"
 #include "worker/local/socket_gate.h"
 
 namespace remesh::worker {
 
-// The worker's settings. The struct has more than 12 fields because each setting is one.
+// The worker's settings.
 struct WorkerOptions {
   std::string host;
   std::string server_address = "127.0.0.1:7070";

@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "base/status_macros.h"
-#include "service/log.h"
+#include "service/log/log.h"
 #include "worker/options.h"
 
 namespace remesh::worker {

@@ -3,8 +3,8 @@
 
 #include <memory>
 
-#include "service/config_reload.h"
-#include "service/read_settings.h"
+#include "service/settings/config_reload.h"
+#include "service/settings/read_settings.h"
 #include "worker/worker.h"
 
 namespace remesh::worker {

@@ -15,9 +15,9 @@
 #include "absl/time/time.h"
 #include "base/strand.h"
 #include "prometheus/registry.h"
-#include "service/certificate_keeper.h"
-#include "service/config_metrics.h"
-#include "service/metrics_endpoint.h"
+#include "service/metrics/config_metrics.h"
+#include "service/metrics/metrics_endpoint.h"
+#include "service/tls/certificate_keeper.h"
 #include "worker/agent/agent.h"
 #include "worker/agent/refusal.h"
 #include "worker/agent/strand_pulse.h"
@@ -36,8 +36,7 @@ class ProgramFetcher;
 class UnixServer;
 
 // The whole worker of a host: serves trainers and carries out the planner's commands from Start()
-// until it is destroyed. The class has more than 12 fields because it owns all parts of the
-// process; ~Worker() says in which order they end.
+// until it is destroyed. ~Worker() says in which order its parts end.
 class Worker {
  public:
   // Called on any thread when the worker has become useless, with the reason. The owner should

@@ -18,7 +18,7 @@
 #include "absl/synchronization/notification.h"
 #include "base/error.h"
 #include "remesh/v1/worker.grpc.pb.h"
-#include "service/error_info.h"
+#include "service/rpc/error_info.h"
 #include "worker/keeper/packets.h"
 #include "worker/transport/testing/memory_transport.h"
 #include "worker/transport/testing/tapped_transport.h"

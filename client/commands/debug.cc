@@ -13,7 +13,7 @@
 #include "client/commands/commands.h"
 #include "client/debug_parts.h"
 #include "client/files/tar_file.h"
-#include "service/version.h"
+#include "service/process/version.h"
 
 namespace remesh::client {
 namespace {

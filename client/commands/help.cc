@@ -9,8 +9,8 @@
 #include "base/error.h"
 #include "base/nearest.h"
 #include "client/commands/commands.h"
-#include "service/command_line.h"
-#include "service/version.h"
+#include "service/process/version.h"
+#include "service/settings/command_line.h"
 
 namespace remesh::client {
 namespace {

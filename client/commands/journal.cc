@@ -14,7 +14,7 @@
 #include "client/yaml_output.h"
 #include "proto/convert/text.h"
 #include "remesh/v1/admin.grpc.pb.h"
-#include "service/sha256.h"
+#include "service/process/sha256.h"
 
 namespace remesh::client {
 namespace {

@@ -6,7 +6,7 @@
 #include "absl/strings/strip.h"
 #include "base/error.h"
 #include "base/status_macros.h"
-#include "service/units.h"
+#include "service/settings/units.h"
 
 namespace remesh::client {
 namespace {

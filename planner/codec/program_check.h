@@ -15,7 +15,7 @@ namespace remesh::planner {
 // The names of a program's columns in its source, for errors. The check below is the only one of
 // programs from outside: a program that passes it can be expanded without reading out of bounds,
 // and its expansion ends. A failed check is INVALID_ARGUMENT (see InvalidField()) with the name
-// from this table. One name for each column: it has more than 12 fields.
+// from this table.
 struct ProgramFields {
   const char* parts;
   const char* rounds;

@@ -37,8 +37,7 @@ struct StripeOfMove {
 };
 
 // A finished plan, packed to what expansion needs; see Atoms, Moves and Timeline for the meaning.
-// For the files of plan/ and those that read and check plans; all others use Plan. Each field is
-// one table of the packed plan: it has more than 12 fields.
+// For the files of plan/ and those that read and check plans; all others use Plan.
 struct PlanRep {
   AtomGeometry geometry;
   std::vector<MissingBox> missing;

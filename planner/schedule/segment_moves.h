@@ -39,7 +39,7 @@ bool Holds(absl::Span<const int32_t> sorted, int32_t device);
 // needer. Where `crowded` says that this is too much for the devices of a host, a stripe that would
 // burden its device more than others is scattered first: each needer gets a part of its own and
 // passes it on to the others one hop later, so that no device sends much more than one copy. The
-// steps share the current segment as members: it has more than 25 methods and more than 12 fields.
+// steps share the current segment as members.
 class SegmentMover {
  public:
   // crowded[host]; empty: no host is crowded. `segments` are those of all tapes; later calls name

@@ -7,8 +7,8 @@
 
 namespace remesh::planner {
 
-// The figures of a plan, one field for each: it has more than 12 fields. Bytes are whole bytes,
-// rounded up where elements are smaller than a byte. Seconds are computed from capacities alone.
+// The figures of a plan. Bytes are whole bytes, rounded up where elements are smaller than a byte.
+// Seconds are computed from capacities alone.
 struct PlanSummary {
   int64_t total_bytes = 0;     // all target shards, except missing boxes = kept + local + crossing
   int64_t kept_bytes = 0;      // held before by the same device in the same memory

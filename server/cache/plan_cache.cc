@@ -9,8 +9,8 @@
 #include "base/status_macros.h"
 #include "proto/convert/plan_proto.h"
 #include "proto/convert/plan_spec.h"
-#include "service/catch_faults.h"
-#include "service/log.h"
+#include "service/log/log.h"
+#include "service/rpc/catch_faults.h"
 
 namespace remesh::server {
 

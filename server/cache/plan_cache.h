@@ -42,7 +42,6 @@ enum class Reach { kMemory, kDisk };
 // pinned or in use. Equal requests that come at the same time are computed once. A disk tier may
 // stand behind memory; it is asked before a plan is computed. A hit in memory uses neither the disk
 // nor the planner. Losing an entry costs time, never correctness. Thread-safe.
-// Has one or two methods for each call of the plan service, so it has more than 25 methods.
 class PlanCache {
  public:
   struct Options {

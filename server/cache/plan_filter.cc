@@ -8,7 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
 #include "base/status_macros.h"
-#include "server/controller/names.h"
+#include "server/controller/values/names.h"
 
 namespace remesh::server {
 namespace {

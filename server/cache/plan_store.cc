@@ -12,7 +12,7 @@
 #include "base/error.h"
 #include "base/status_macros.h"
 #include "planner/codec/plan_bytes.h"
-#include "service/log.h"
+#include "service/log/log.h"
 
 namespace remesh::server {
 

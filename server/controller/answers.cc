@@ -6,8 +6,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
-#include "server/controller/names.h"
-#include "server/controller/pagination.h"
+#include "server/controller/values/names.h"
+#include "server/controller/values/pagination.h"
 
 namespace remesh::server {
 namespace {

@@ -6,7 +6,7 @@
 
 #include "absl/status/statusor.h"
 #include "server/controller/controller_view.h"
-#include "server/controller/event.h"
+#include "server/controller/values/event.h"
 
 namespace remesh::server {
 

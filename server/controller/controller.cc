@@ -7,9 +7,9 @@
 #include "absl/strings/str_cat.h"
 #include "server/controller/host_events.h"
 #include "server/controller/operator_events.h"
-#include "server/controller/overloaded.h"
 #include "server/controller/removal.h"
 #include "server/controller/settle.h"
+#include "server/controller/values/overloaded.h"
 
 namespace remesh::server {
 

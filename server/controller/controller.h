@@ -5,11 +5,11 @@
 #include <iterator>
 #include <string>
 
-#include "server/controller/action.h"
 #include "server/controller/answers.h"
-#include "server/controller/event.h"
 #include "server/controller/machines.h"
-#include "server/controller/own_pause.h"
+#include "server/controller/values/action.h"
+#include "server/controller/values/event.h"
+#include "server/controller/values/own_pause.h"
 
 namespace remesh::server {
 

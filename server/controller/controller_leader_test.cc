@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Epochs, and workers that followed other planners.
-#include "server/controller/controller_test_world.h"
+#include "server/controller/testing/controller_test_world.h"
 
 namespace remesh::server {
 namespace {

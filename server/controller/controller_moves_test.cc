@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Executions around the commit: hosts that lose what they have acknowledged, and how operators end
 // such executions.
-#include "server/controller/controller_moves_test_world.h"
-#include "service/error_info.h"
+#include "server/controller/testing/controller_moves_test_world.h"
+#include "service/rpc/error_info.h"
 
 namespace remesh::server {
 namespace {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // States of one name after another, and requests that come twice.
-#include "server/controller/controller_test_world.h"
+#include "server/controller/testing/controller_test_world.h"
 
 namespace remesh::server {
 namespace {

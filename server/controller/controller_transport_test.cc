@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // By which transports the hosts of a move may reach each other, and what that asks of other moves.
-#include "server/controller/controller_moves_test_world.h"
+#include "server/controller/testing/controller_moves_test_world.h"
 
 namespace remesh::server {
 namespace {

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "server/controller/executions.h"
-#include "server/controller/owed.h"
-#include "server/controller/starts.h"
-#include "server/controller/states.h"
+#include "server/controller/executions/executions.h"
+#include "server/controller/executions/starts.h"
+#include "server/controller/reconcile/owed.h"
+#include "server/controller/states/states.h"
 
 namespace remesh::server {
 

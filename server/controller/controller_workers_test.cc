@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // How the controller handles workers that come, go and come back.
-#include "server/controller/assignment_parts.h"
-#include "server/controller/controller_test_world.h"
-#include "server/controller/parked_streams.h"
+#include "server/controller/membership/parked_streams.h"
+#include "server/controller/testing/controller_test_world.h"
+#include "server/controller/values/assignment_parts.h"
 
 namespace remesh::server {
 namespace {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Starts of moves where hosts differ in their writes, or hold copies of what others have lost.
-#include "server/controller/controller_moves_test_world.h"
-#include "server/controller/placed_test_boxes.h"
+#include "server/controller/testing/controller_moves_test_world.h"
+#include "server/controller/testing/placed_test_boxes.h"
 
 namespace remesh::server {
 namespace {

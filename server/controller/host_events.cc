@@ -8,9 +8,9 @@
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
 #include "base/status_macros.h"
-#include "server/controller/overloaded.h"
 #include "server/controller/removal.h"
 #include "server/controller/settle.h"
+#include "server/controller/values/overloaded.h"
 
 namespace remesh::server {
 namespace {

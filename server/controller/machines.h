@@ -1,25 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "server/controller/commands.h"
-#include "server/controller/controller_options.h"
 #include "server/controller/controller_view.h"
-#include "server/controller/executions.h"
-#include "server/controller/journal_queue.h"
-#include "server/controller/leadership.h"
-#include "server/controller/membership.h"
-#include "server/controller/owed.h"
-#include "server/controller/new_streams.h"
-#include "server/controller/parked_streams.h"
-#include "server/controller/starts.h"
-#include "server/controller/states.h"
-#include "server/controller/watches.h"
+#include "server/controller/executions/executions.h"
+#include "server/controller/executions/starts.h"
+#include "server/controller/leadership/journal_queue.h"
+#include "server/controller/leadership/leadership.h"
+#include "server/controller/membership/commands.h"
+#include "server/controller/membership/membership.h"
+#include "server/controller/membership/new_streams.h"
+#include "server/controller/membership/parked_streams.h"
+#include "server/controller/reconcile/owed.h"
+#include "server/controller/states/states.h"
+#include "server/controller/values/controller_options.h"
+#include "server/controller/watches/watches.h"
 
 namespace remesh::server {
 
 // The machines of the controller, ordered by what they may know: each has read access to those
 // before it. Only the dispatcher changes several of them for one event: controller.h, host_events.h
-// and settle.h. Has more than 12 fields because it holds every machine.
+// and settle.h.
 struct Machines {
   Machines(ControllerOptions options, RandomBits random, const Restored& restored);
   Machines(const Machines&) = delete;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "server/controller/event.h"
 #include "server/controller/machines.h"
-#include "server/controller/outbox.h"
+#include "server/controller/values/event.h"
+#include "server/controller/values/outbox.h"
 
 namespace remesh::server {
 

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "server/controller/machines.h"
-#include "server/controller/reconcile.h"
+#include "server/controller/reconcile/reconcile.h"
 
 namespace remesh::server {
 

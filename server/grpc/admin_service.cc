@@ -15,8 +15,8 @@
 #include "base/error.h"
 #include "base/status_macros.h"
 #include "server/grpc/fill_stream.h"
-#include "service/log.h"
-#include "service/sha256.h"
+#include "service/log/log.h"
+#include "service/process/sha256.h"
 
 namespace remesh::server {
 namespace {

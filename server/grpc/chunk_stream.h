@@ -15,8 +15,8 @@
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 #include "server/planning/stream_threads.h"
-#include "service/catch_faults.h"
-#include "service/error_info.h"
+#include "service/rpc/catch_faults.h"
+#include "service/rpc/error_info.h"
 
 namespace remesh::server {
 

@@ -6,7 +6,7 @@
 #include "base/error.h"
 #include "server/cache/plan_filter.h"
 #include "server/cache/plan_list.h"
-#include "service/error_info.h"
+#include "service/rpc/error_info.h"
 
 namespace remesh::server {
 namespace {

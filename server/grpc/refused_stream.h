@@ -4,7 +4,7 @@
 #include <grpcpp/support/server_callback.h>
 
 #include "absl/status/status.h"
-#include "service/error_info.h"
+#include "service/rpc/error_info.h"
 
 namespace remesh::server {
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/grpc/reshard_service.h"
 
-#include "server/controller/names.h"
+#include "server/controller/values/names.h"
 #include "server/grpc/refused_stream.h"
 #include "server/grpc/watch_stream.h"
 

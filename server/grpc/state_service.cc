@@ -2,7 +2,7 @@
 #include "server/grpc/state_service.h"
 
 #include "base/error.h"
-#include "server/controller/names.h"
+#include "server/controller/values/names.h"
 #include "server/grpc/refused_stream.h"
 #include "server/grpc/watch_stream.h"
 #include "server/planning/place_state.h"

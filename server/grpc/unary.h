@@ -14,11 +14,11 @@
 #include "server/call_limits.h"
 #include "server/caller.h"
 #include "server/core.h"
-#include "service/audit_log.h"
-#include "service/authorization.h"
-#include "service/catch_faults.h"
-#include "service/error_info.h"
-#include "service/unary_call.h"
+#include "service/rpc/audit_log.h"
+#include "service/rpc/catch_faults.h"
+#include "service/rpc/error_info.h"
+#include "service/rpc/unary_call.h"
+#include "service/tls/authorization.h"
 
 namespace remesh::server {
 

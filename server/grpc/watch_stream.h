@@ -12,7 +12,7 @@
 #include "base/error.h"
 #include "server/core.h"
 #include "server/open_watches.h"
-#include "service/error_info.h"
+#include "service/rpc/error_info.h"
 
 namespace remesh::server {
 

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "base/error.h"
-#include "service/error_info.h"
+#include "service/rpc/error_info.h"
 
 namespace remesh::server {
 namespace {

@@ -22,7 +22,7 @@ namespace remesh::server {
 // caller's turn, and reads nothing more. Then it passes messages to the core as they come. Commands
 // wait in a bounded queue, and one is being written. Lives until gRPC calls OnDone(), which is not
 // before the turn in which the stream begins: until then, a stream that its client has reset counts
-// as unfinished (service/unfinished_calls.h).
+// as unfinished (service/front/unfinished_calls.h).
 class WorkerStream : public grpc::ServerBidiReactor<v1::AttachRequest, v1::AttachResponse>,
                      public WorkerSink {
  public:

@@ -17,9 +17,9 @@
 #include "base/error.h"
 #include "base/own_file.h"
 #include "base/status_macros.h"
-#include "server/controller/uid.h"
+#include "server/controller/values/uid.h"
 #include "server/journal/witness.h"
-#include "service/log.h"
+#include "service/log/log.h"
 
 namespace remesh::server {
 

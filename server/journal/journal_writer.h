@@ -13,7 +13,7 @@
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 #include "base/task_queue.h"
-#include "server/controller/action.h"
+#include "server/controller/values/action.h"
 #include "server/journal/journal.h"
 
 namespace remesh::server {

@@ -5,7 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
-#include "service/log.h"
+#include "service/log/log.h"
 
 namespace remesh::server {
 namespace {

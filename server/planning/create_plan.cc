@@ -12,7 +12,7 @@
 #include "planner/make_plan.h"
 #include "proto/convert/plan_proto.h"
 #include "proto/convert/plan_spec.h"
-#include "service/catch_faults.h"
+#include "service/rpc/catch_faults.h"
 
 namespace remesh::server {
 

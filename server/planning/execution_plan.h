@@ -9,8 +9,8 @@
 #include "planner/values/topology.h"
 #include "remesh/v1/plan.pb.h"
 #include "server/cache/plan_cache.h"
-#include "server/controller/action.h"
-#include "server/controller/placed.h"
+#include "server/controller/values/action.h"
+#include "server/controller/values/placed.h"
 
 namespace remesh::server {
 

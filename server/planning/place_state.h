@@ -10,7 +10,7 @@
 #include "absl/status/statusor.h"
 #include "planner/values/topology.h"
 #include "proto/convert/plan_spec.h"
-#include "server/controller/placed.h"
+#include "server/controller/values/placed.h"
 
 namespace remesh::server {
 

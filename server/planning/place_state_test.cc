@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "absl/strings/str_cat.h"
-#include "server/controller/records.h"
+#include "server/controller/values/records.h"
 
 namespace remesh::server {
 namespace {

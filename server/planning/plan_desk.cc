@@ -9,7 +9,7 @@
 #include "proto/convert/plan_proto.h"
 #include "server/planning/create_plan.h"
 #include "server/planning/plan_size.h"
-#include "service/catch_faults.h"
+#include "service/rpc/catch_faults.h"
 
 namespace remesh::server {
 

@@ -11,7 +11,7 @@
 #include "planner/codec/plan_bytes.h"
 #include "planner/reprice.h"
 #include "proto/convert/exported_plan.h"
-#include "service/version.h"
+#include "service/process/version.h"
 
 namespace remesh::server {
 namespace {

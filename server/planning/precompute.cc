@@ -11,8 +11,8 @@
 #include "proto/convert/plan_proto.h"
 #include "proto/convert/plan_spec.h"
 #include "server/planning/create_plan.h"
-#include "service/catch_faults.h"
-#include "service/log.h"
+#include "service/log/log.h"
+#include "service/rpc/catch_faults.h"
 
 namespace remesh::server {
 

@@ -9,7 +9,7 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
-#include "service/certificates.h"
+#include "service/tls/certificates.h"
 
 namespace remesh::service {
 

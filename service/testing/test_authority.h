@@ -5,7 +5,7 @@
 
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
-#include "service/certificates.h"
+#include "service/tls/certificates.h"
 
 namespace remesh::service {
 

@@ -18,7 +18,7 @@
 #include "planner/plan/plan.h"
 #include "proto/convert/plan_spec.h"
 #include "proto/convert/program_proto.h"
-#include "service/heap.h"
+#include "service/process/heap.h"
 #include "tests/benchmark/planner_cases.h"
 
 namespace remesh::planner {

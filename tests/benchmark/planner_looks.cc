@@ -20,7 +20,7 @@
 #include "base/check.h"
 #include "planner/make_plan.h"
 #include "proto/convert/plan_spec.h"
-#include "service/heap.h"
+#include "service/process/heap.h"
 #include "tests/benchmark/spec_builder.h"
 
 namespace remesh::planner {

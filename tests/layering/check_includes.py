@@ -1,9 +1,11 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""Holds every #include to the layers of ARCHITECTURE.md: an arrow may only point down; and each library to its namespace.
+"""Holds every #include to the layers of ARCHITECTURE.md, and each library to its namespace.
 
-Inside planner/ the layers are the floors of its README: a floor may use those before it. Its rooms (a header with its .cc) form no circle, and
-MakePlan() enters each floor once: the steps are printed.
+An arrow may only point down: between top-level folders (ALLOWED), and between the ordered
+sub-folders of planner/, service/ and server/controller/ (SUBFOLDERS). The files of planner/ form no
+circle of includes, and MakePlan() enters each floor once: the steps are printed. Circles of folders
+elsewhere are printed too.
 
 Usage: check_includes.py REPOSITORY_ROOT. Prints each breach of the law and exits 1 if there is one.
 """
@@ -28,8 +30,17 @@ FORBIDDEN_LIBRARIES = {
     "proto": ("grpcpp", "ucp/", "prometheus", "sqlite3"),
     "server": ("ucp/",),
 }
-# The floors of planner/, each with those before it to use; what stands beside them ("") comes after codec, then the report.
-FLOORS = ["values", "sharding", "canonical", "network", "atoms", "routing", "order", "schedule", "plan", "codec", "", "report"]
+# Folder -> its sub-folders in order: each may use itself and those before it. "" stands for the
+# folder's own files. Support for tests (testing/) has no place here, and may use all.
+SUBFOLDERS = {
+    "planner": ["values", "sharding", "canonical", "network", "atoms", "routing", "order", "schedule",
+                "plan", "codec", "", "report"],
+    "service": ["log", "process", "tls", "rpc", "front", "metrics", "settings"],
+    "server/controller": ["values", "leadership", "membership", "states", "executions", "reconcile",
+                          "watches", ""],
+}
+# Folders that use nothing else of their layer: what decides knows neither gRPC nor the journal.
+CLOSED = ("server/controller",)
 # The packed plan is for those that make, read and check it.
 PRIVATE = {"planner/plan/plan_rep.h": ("planner/plan/", "planner/codec/", "planner/reprice.cc")}
 NAMESPACE = re.compile(r"^namespace (remesh[\w:]*) \{")
@@ -75,20 +86,46 @@ def includes_of(path: pathlib.Path) -> list[str]:
     return [match.group(2) for line in path.read_text().splitlines() if (match := INCLUDE.match(line))]
 
 
-def floor_of(path: str) -> str:
-    parts = path.split("/")
-    return parts[1] if len(parts) > 2 else ""
+def subfolder_of(path: str, folder: str) -> str:
+    """The sub-folder of `folder` that holds `path`; "" for the folder's own files."""
+    parts = path.removeprefix(folder + "/").split("/")
+    return parts[0] if len(parts) > 1 else ""
 
 
-def floor_breaches(root: pathlib.Path):
-    for path in filter(is_product, sorted((root / "planner").rglob("*"))):
-        where = str(path.relative_to(root))
-        for include in includes_of(path):
-            if include.startswith("planner/") and FLOORS.index(floor_of(include)) > FLOORS.index(floor_of(where)):
-                yield f"{where}: floor {floor_of(where) or 'planner'} may not use {include}"
+def products(root: pathlib.Path, folder: str) -> list[pathlib.Path]:
+    return [path for path in sorted((root / folder).rglob("*")) if is_product(path)]
+
+
+def order_breaches(root: pathlib.Path):
+    """Includes against the order of sub-folders, and files in a sub-folder without a place in it."""
+    for folder, order in SUBFOLDERS.items():
+        for path in products(root, folder):
+            where = str(path.relative_to(root))
+            own = subfolder_of(where, folder)
+            if own not in order:
+                yield f"{where}: {folder}/{own} has no place in SUBFOLDERS"
+                continue
+            for include in includes_of(path):
+                if not include.startswith(folder + "/"):
+                    continue
+                used = subfolder_of(include, folder)
+                if used not in order or order.index(used) > order.index(own):
+                    yield f"{where}: {folder}/{own} may not use {include}"
+
+
+def closed_breaches(root: pathlib.Path):
+    for folder in CLOSED:
+        layer = folder.split("/")[0] + "/"
+        for path in products(root, folder):
+            for include in includes_of(path):
+                if include.startswith(layer) and not include.startswith(folder + "/"):
+                    yield f"{path.relative_to(root)}: {folder} may not use {include}"
+
+
+def private_breaches(root: pathlib.Path):
     for private, users in PRIVATE.items():
         for folder in ALLOWED:
-            for path in filter(is_product, sorted((root / folder).rglob("*"))):
+            for path in products(root, folder):
                 where = str(path.relative_to(root))
                 if private in includes_of(path) and not where.startswith(users):
                     yield f"{where}: {private} is not for it"
@@ -97,7 +134,7 @@ def floor_breaches(root: pathlib.Path):
 def rooms(root: pathlib.Path, folder: str) -> dict[str, set[str]]:
     """Room -> rooms that it includes."""
     graph: dict[str, set[str]] = {}
-    for path in filter(is_product, sorted((root / folder).rglob("*"))):
+    for path in products(root, folder):
         room = str(path.relative_to(root).with_suffix(""))
         used = {include.removesuffix(".h") for include in includes_of(path) if include.startswith(folder + "/")}
         graph.setdefault(room, set()).update(used - {room})
@@ -137,6 +174,18 @@ def room_circles(root: pathlib.Path):
             yield f"rooms that include each other: {', '.join(circle)}"
 
 
+def folder_circles(root: pathlib.Path) -> list[list[str]]:
+    """Folders that include each other, in any layer."""
+    graph: dict[str, set[str]] = {}
+    for layer in ALLOWED:
+        for path in products(root, layer):
+            folder = str(path.parent.relative_to(root))
+            used = {str(pathlib.PurePath(include).parent) for include in includes_of(path)
+                    if include.startswith(layer + "/")}
+            graph.setdefault(folder, set()).update(used - {folder})
+    return [circle for circle in circles(graph) if len(circle) > 1]
+
+
 STEP = re.compile(r"\b(ChooseTargetOrder|WithTargetOrder|(?:Make|Check)[A-Z]\w+|Pack)\(")
 
 
@@ -145,7 +194,7 @@ def steps(root: pathlib.Path) -> list[tuple[str, str]]:
     home = {}
     for path in filter(is_product, (root / "planner").rglob("*.h")):
         for name in re.findall(r"^[\w:<>&,* ]*?\b(\w+)\(", path.read_text(), re.MULTILINE):
-            home.setdefault(name, floor_of(str(path.relative_to(root))))
+            home.setdefault(name, subfolder_of(str(path.relative_to(root)), "planner"))
     text = (root / "planner/make_plan.cc").read_text()
     begin = text.index("MakePlan(const CanonicalRequest")
     order = text[begin:] + text[: begin]  # MakePlan() itself, then the steps that it calls
@@ -164,7 +213,7 @@ def namespace_breaches(root: pathlib.Path):
     """Each library has a namespace of its own; base/ is remesh itself. So two libraries may give one name to two things."""
     for folder in ALLOWED:
         own = "remesh" if folder == "base" else f"remesh::{folder}"
-        for path in filter(is_product, sorted((root / folder).rglob("*"))):
+        for path in products(root, folder):
             for number, line in enumerate(path.read_text().splitlines(), 1):
                 match = NAMESPACE.match(line)
                 if match and match.group(1) != own and not match.group(1).startswith(own + "::"):
@@ -173,8 +222,11 @@ def namespace_breaches(root: pathlib.Path):
 
 def main() -> int:
     root = pathlib.Path(sys.argv[1])
-    found = [*breaches(root), *floor_breaches(root), *room_circles(root), *step_breaches(root), *namespace_breaches(root)]
+    found = [*breaches(root), *order_breaches(root), *closed_breaches(root), *private_breaches(root),
+             *room_circles(root), *step_breaches(root), *namespace_breaches(root)]
     print("\n".join(found) or "the include graph keeps to the layers")
+    for circle in folder_circles(root):
+        print("folders that include each other:", " ".join(circle))
     print("MakePlan():", " -> ".join(f"{step} ({floor or 'planner'})" for floor, step in steps(root)))
     return 1 if found else 0
 

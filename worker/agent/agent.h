@@ -36,9 +36,7 @@ struct ProgramRequest {
 
 // Turns the planner's commands into work on the store and the data thread, and the outcomes into
 // answers. Everything runs on one strand; gRPC stays outside. The agent survives the planner:
-// attempts go on while the planner is away, and the agent reports them when it is back. The class
-// has more than 25 methods and more than 12 fields, as each command and each action of an attempt
-// has its own.
+// attempts go on while the planner is away, and the agent reports them when it is back.
 class Agent {
  public:
   using ProgramDone = absl::AnyInvocable<void(absl::StatusOr<Program>)>;

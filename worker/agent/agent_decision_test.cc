@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "base/error.h"
-#include "service/error_info.h"
+#include "service/rpc/error_info.h"
 #include "worker/agent/testing/agent_fixture.h"
 
 namespace remesh::worker {

@@ -5,7 +5,7 @@
 #include "base/random_bytes.h"
 #include "base/status_macros.h"
 #include "google/protobuf/util/message_differencer.h"
-#include "service/log.h"
+#include "service/log/log.h"
 #include "worker/store/durable_file.h"
 
 namespace remesh::worker {

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "base/error.h"
-#include "service/error_info.h"
+#include "service/rpc/error_info.h"
 #include "worker/agent/testing/test_devices_fixture.h"
 #include "worker/store/testing/no_more_files.h"
 

@@ -11,7 +11,7 @@
 
 #include "absl/synchronization/notification.h"
 #include "base/error.h"
-#include "service/error_info.h"
+#include "service/rpc/error_info.h"
 #include "worker/agent/testing/agent_fixture.h"
 
 namespace remesh::worker {

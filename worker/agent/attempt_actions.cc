@@ -7,8 +7,8 @@
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
 #include "base/status_macros.h"
-#include "service/error_info.h"
-#include "service/log.h"
+#include "service/log/log.h"
+#include "service/rpc/error_info.h"
 #include "worker/agent/agent.h"
 #include "worker/agent/peer_links.h"
 

@@ -3,7 +3,7 @@
 
 #include <grpcpp/create_channel.h>
 
-#include "service/credentials.h"
+#include "service/tls/credentials.h"
 
 namespace remesh::worker {
 namespace {

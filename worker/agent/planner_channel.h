@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "absl/synchronization/mutex.h"
-#include "service/certificate_keeper.h"
+#include "service/tls/certificate_keeper.h"
 
 namespace remesh::worker {
 

@@ -5,7 +5,7 @@
 
 #include "base/error.h"
 #include "base/status_macros.h"
-#include "service/error_info.h"
+#include "service/rpc/error_info.h"
 
 namespace remesh::worker {
 

@@ -30,7 +30,6 @@ struct SimOptions {
 // arbitrary order. The memory that work will write holds noise from the moment the work is given,
 // so that a test catches code that reads too early or relies on cancelled work. Parts may lie in
 // the memory of this device, of another device of the process, or of the host.
-// It has the methods of Device, and its stream: it has more than 25 methods.
 class SimDevice final : public Device {
  public:
   using Notify = absl::AnyInvocable<void() const>;

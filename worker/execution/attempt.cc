@@ -6,7 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
-#include "service/error_info.h"
+#include "service/rpc/error_info.h"
 
 namespace remesh::worker {
 

@@ -64,9 +64,7 @@ std::optional<ChunkName> ChunkNamedIn(const absl::Status& status);
 // limits on the number of slices and on the memory for packed slices. So the earliest unfinished
 // slice is admitted at both of its ends, and no two hosts wait for each other. Messages that travel
 // whole have memory of their own and are admitted when their window starts: they wait only for what
-// earlier windows bring, and slices that stream never wait for those of their own window. The class
-// has more than 25 methods and more than 12 fields because it takes slices through all of their
-// steps.
+// earlier windows bring, and slices that stream never wait for those of their own window.
 class Mover {
  public:
   struct Options {

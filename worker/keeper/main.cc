@@ -8,7 +8,7 @@
 #include <iostream>
 
 #include "CLI/CLI.hpp"
-#include "service/command_line.h"
+#include "service/settings/command_line.h"
 #include "worker/keeper/keeper_table.h"
 #include "worker/keeper/packet_server.h"
 

@@ -21,7 +21,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/notification.h"
 #include "base/error.h"
-#include "service/error_info.h"
+#include "service/rpc/error_info.h"
 #include "worker/device/sim_device.h"
 #include "worker/device/testing/sim_lender.h"
 #include "worker/local/handle_socket.h"

@@ -5,8 +5,8 @@
 
 #include "base/caller_gone.h"
 #include "base/error.h"
-#include "service/error_info.h"
-#include "service/unary_call.h"
+#include "service/rpc/error_info.h"
+#include "service/rpc/unary_call.h"
 
 namespace remesh::worker {
 

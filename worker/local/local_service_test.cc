@@ -20,7 +20,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/notification.h"
 #include "base/error.h"
-#include "service/error_info.h"
+#include "service/rpc/error_info.h"
 #include "worker/local/unix_socket.h"
 
 namespace remesh::worker {

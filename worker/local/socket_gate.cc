@@ -14,7 +14,7 @@
 #include "absl/strings/strip.h"
 #include "base/error.h"
 #include "base/status_macros.h"
-#include "service/authorization.h"
+#include "service/tls/authorization.h"
 #include "worker/keeper/packets.h"
 
 namespace remesh::worker {

@@ -17,7 +17,7 @@
 #include "base/error.h"
 #include "base/fd.h"
 #include "google/protobuf/dynamic_message.h"
-#include "service/error_info.h"
+#include "service/rpc/error_info.h"
 #include "worker/local/handle_socket.h"
 #include "worker/local/local_service.h"
 #include "worker/local/unix_socket.h"

@@ -10,7 +10,7 @@
 #include "base/status_macros.h"
 #include "grpcpp/health_check_service_interface.h"
 #include "grpcpp/server_posix.h"
-#include "service/caller_limits.h"
+#include "service/front/caller_limits.h"
 #include "worker/keeper/unix_listener.h"
 
 namespace remesh::worker {

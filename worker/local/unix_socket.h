@@ -8,9 +8,9 @@
 #include "absl/status/statusor.h"
 #include "grpcpp/server.h"
 #include "grpcpp/server_builder.h"
-#include "service/accept_loop.h"
-#include "service/hand_over.h"
-#include "service/pollers.h"
+#include "service/front/accept_loop.h"
+#include "service/front/hand_over.h"
+#include "service/front/pollers.h"
 #include "worker/local/socket_gate.h"
 
 namespace remesh::worker {

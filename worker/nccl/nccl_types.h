@@ -30,7 +30,7 @@ struct UniqueId {
 inline constexpr int kUint8 = 1;  // the only ncclDataType_t in use: bytes
 inline constexpr int kUndefined = INT_MIN;
 
-// Laid out as in the library, so it has more than 12 fields.
+// Laid out as in the library.
 struct Config {
   size_t size = sizeof(Config);
   unsigned int magic = 0xcafebeef;

@@ -32,8 +32,7 @@ namespace remesh::worker {
 
 // The buffers of a host: files in one directory, best on a tmpfs, and memory of devices. Trainers
 // map both, too. When a call returns, everything that it changed is on file, and a later life of
-// the worker on the same boot of the machine finds it again. Not thread-safe. The class has more
-// than 25 methods because the life of a generation has many steps, some of them for another thread.
+// the worker on the same boot of the machine finds it again. Not thread-safe.
 class BufferStore {
  public:
   struct Options {

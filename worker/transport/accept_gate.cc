@@ -18,8 +18,8 @@
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "base/fd.h"
-#include "service/connection_table.h"
-#include "service/log.h"
+#include "service/front/connection_table.h"
+#include "service/log/log.h"
 
 namespace remesh::worker {
 namespace {

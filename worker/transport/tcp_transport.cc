@@ -18,8 +18,8 @@
 #include "base/check.h"
 #include "base/error.h"
 #include "base/status_macros.h"
-#include "service/connection_table.h"
-#include "service/log.h"
+#include "service/front/connection_table.h"
+#include "service/log/log.h"
 #include "worker/transport/peer_table.h"
 #include "worker/transport/tcp_transport_impl.h"
 

@@ -18,9 +18,7 @@
 
 namespace remesh::worker {
 
-// See NewTcpTransport(). Listens, dials, and drives the connections of all groups by epoll(7). The
-// class has more than 25 methods and more than 12 fields because it listens, dials and keeps time
-// for all groups.
+// See NewTcpTransport(). Listens, dials, and drives the connections of all groups by epoll(7).
 class TcpTransport final : public Transport, public TcpConnection::Groups {
  public:
   TcpTransport(TcpOptions options, SocketAddress bind_address);

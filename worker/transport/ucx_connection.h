@@ -15,8 +15,7 @@ class UcxGroup;
 class UcxTransport;
 
 // One endpoint, from its creation until UCX has closed it. Each direction of traffic between two
-// hosts has its own, which the sending side dials. The struct has more than 12 fields because UCX
-// must be told and asked so much about each connection.
+// hosts has its own, which the sending side dials.
 struct UcxConnection {
   UcxTransport* transport = nullptr;
   ucp_ep_h endpoint = nullptr;

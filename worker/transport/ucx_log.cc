@@ -9,7 +9,7 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
-#include "service/log.h"
+#include "service/log/log.h"
 
 namespace remesh::worker {
 

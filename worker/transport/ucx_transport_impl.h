@@ -20,8 +20,7 @@ namespace remesh::worker {
 
 // Owns the listener and every connection. UCX's callbacks only record events. Progress() acts on
 // them once UCX has returned, because inside UCX endpoints must not be made or closed, and
-// callbacks of operations must not run. The class has more than 25 methods and more than 12 fields
-// because all callbacks of UCX come here.
+// callbacks of operations must not run.
 class UcxTransport : public Transport {
  public:
   static absl::StatusOr<std::unique_ptr<Transport>> Create(const UcxOptions& options);

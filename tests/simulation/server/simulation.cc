@@ -5,7 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
-#include "server/controller/records.h"
+#include "server/controller/values/records.h"
 #include "tests/simulation/server/flipped_journal.h"
 
 namespace remesh::server {

@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "server/controller/controller.h"
-#include "server/controller/placed_test_boxes.h"
+#include "server/controller/testing/placed_test_boxes.h"
 #include "tests/simulation/server/losses.h"
 #include "tests/simulation/server/model_worker.h"
 

@@ -23,7 +23,6 @@ namespace remesh::worker {
 // One GPU. Work goes to its streams in turn, at once while there is room for tables. Work without
 // room waits here and can be taken back. An event marks the end of each work; the owner finds it in
 // Drain(). A host function queued after the event wakes the owner.
-// It has the methods of Device, and its streams: it has more than 25 methods.
 class CudaDevice final : public Device {
  public:
   // Creates the GPU's context, which takes a while. `peers` are the GPUs that can access its

@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/controller/membership/commands.h"
+
+#include <google/protobuf/util/time_util.h>
+
+#include <utility>
+
+#include "server/controller/values/assignment_parts.h"
+
+namespace remesh::server {
+
+using google::protobuf::util::TimeUtil;
+
+void Commands::Send(const std::string& host, v1::AttachResponse command, Outbox& out) const {
+  const WorkerEntry* worker = workers_.Find(host);
+  if (worker == nullptr || !worker->alive()) return;
+  if (leadership_.behind() && !command.has_welcome()) return;
+  for (v1::AttachResponse& part : CutAssignment(std::move(command))) {
+    leadership_.Sign(part);
+    out.Add(SendToWorker{.stream = worker->stream, .message = std::move(part)});
+  }
+}
+
+void Commands::SendWelcome(const v1::Register& registration, Outbox& out) const {
+  v1::AttachResponse message;
+  v1::Welcome& welcome = *message.mutable_welcome();
+  *welcome.mutable_heartbeat_interval() =
+      TimeUtil::NanosecondsToDuration(options_.heartbeat_interval.count());
+  *welcome.mutable_lost_after() = TimeUtil::NanosecondsToDuration(options_.lost_after.count());
+  welcome.set_cluster_uid(leadership_.cluster_uid());
+  welcome.set_incarnation(registration.incarnation());
+  for (const v1::WorkerDevice& device : registration.devices()) welcome.add_device_ids(device.id());
+  Send(registration.host(), std::move(message), out);
+}
+
+}  // namespace remesh::server

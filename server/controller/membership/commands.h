@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+
+#include "remesh/v1/worker.pb.h"
+#include "server/controller/leadership/leadership.h"
+#include "server/controller/membership/worker_registry.h"
+#include "server/controller/values/controller_options.h"
+#include "server/controller/values/outbox.h"
+
+namespace remesh::server {
+
+// Puts commands to workers into an outbox, with the epoch and the journal's position; cuts long
+// ones into parts. Has no state of its own. Not thread-safe.
+class Commands {
+ public:
+  Commands(const ControllerOptions& options, const Leadership& leadership,
+           const WorkerRegistry& workers)
+      : options_(options), leadership_(leadership), workers_(workers) {}
+
+  // Sends nothing to a host that is away, and nothing but Welcome while the journal is behind.
+  void Send(const std::string& host, v1::AttachResponse command, Outbox& out) const;
+  // Answers `registration`.
+  void SendWelcome(const v1::Register& registration, Outbox& out) const;
+
+ private:
+  const ControllerOptions& options_;
+  const Leadership& leadership_;
+  const WorkerRegistry& workers_;
+};
+
+}  // namespace remesh::server

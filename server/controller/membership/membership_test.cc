@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: Apache-2.0
+// Membership, parked streams and commands, without states and executions.
+#include "server/controller/membership/parked_streams.h"
+#include "server/controller/testing/membership_test_world.h"
+
+namespace remesh::server {
+namespace {
+
+class MembershipTest : public MembershipTestWorld {
+ protected:
+  // A host whose NICs have a quarter of the sum that all NICs may have.
+  static v1::Register Endless(const std::string& host) {
+    v1::Register registration = Registration(host);
+    registration.clear_devices();
+    for (int i = 0; i < 4096; ++i) registration.add_devices()->set_id(host[0] * 4096 + i);
+    registration.set_nics(4096);
+    registration.set_nic_bytes_per_second(1e300);
+    return registration;
+  }
+};
+
+TEST_F(MembershipTest, AnUnknownHostThatLeavesIsForgottenWithWhatItHeld) {
+  v1::Register registration = Registration("a");
+  *registration.add_manifests() = Manifest("jobs/j/states/s", "u", 1);
+  Attach(registration);
+  const HostFacts facts = membership_.EndStream(1, now_, out_);
+  ASSERT_EQ(facts.size(), 2u);
+  EXPECT_EQ(GetErrorInfo(std::get<HostAway>(facts[0]).why).reason, "WORKER_LOST");
+  EXPECT_EQ(std::get<HostForgotten>(facts[1]).held.size(), 1u);
+  EXPECT_FALSE(membership_.knows("a"));
+  EXPECT_EQ(membership_.workers().Find("a"), nullptr);
+}
+
+TEST_F(MembershipTest, AHostThatIsReliedOnStaysKnown) {
+  Attach("a");
+  EXPECT_EQ(membership_.Keep({"a", "b"}).size(), 1u);  // nobody knows b
+  EXPECT_TRUE(membership_.Keep({"a"}).empty());
+  EXPECT_EQ(membership_.EndStream(1, now_, out_).size(), 1u);
+  EXPECT_TRUE(membership_.durable("a"));
+  EXPECT_FALSE(membership_.workers().alive("a"));
+}
+
+TEST_F(MembershipTest, AnUnknownHostMakesWayForOneThatProvesItself) {
+  Attach("a");
+  membership_.Keep({"a"});
+  membership_.EndStream(1, now_, out_);
+  v1::Register thief = Registration("t");
+  thief.mutable_devices(0)->set_id('x');
+  Attach(thief);
+  v1::Register back = Registration("a");
+  back.mutable_devices(0)->set_id('x');
+  const HostFacts facts = Attach(back);
+  ASSERT_EQ(facts.size(), 3u);  // t is away, t is forgotten, a attached anew
+  EXPECT_EQ(std::get<HostAway>(facts[0]).host, "t");
+  EXPECT_EQ(std::get<HostForgotten>(facts[1]).host, "t");
+  EXPECT_EQ(std::get<HostAway>(facts[2]).host, "a");
+}
+
+TEST_F(MembershipTest, TheTopologyIsMadeAnewOnlyWhenItChanges) {
+  Attach("a");
+  membership_.Keep({"a"});
+  EXPECT_EQ(Did<TopologyChanged>().size(), 1u);
+  Clear();
+  Attach("a");
+  membership_.EndStream(2, now_, out_);
+  Attach("a");
+  EXPECT_TRUE(Did<TopologyChanged>().empty());
+  v1::Register faster = Registration("a");
+  faster.set_nics(2);
+  Attach(faster);
+  ASSERT_EQ(Did<TopologyChanged>().size(), 1u);
+  EXPECT_EQ(Did<TopologyChanged>()[0].topology->hosts[0].nics, 2);
+  Clear();
+  Attach("b");
+  ASSERT_EQ(Did<TopologyChanged>().size(), 1u);
+  EXPECT_EQ(Did<TopologyChanged>()[0].topology->hosts.size(), 2u);
+}
+
+// Regression: five such hosts made a topology on which nothing could be planned, and states on it
+// that no later life of the server could read.
+TEST_F(MembershipTest, AHostThatBringsAllNicsAboveTheirSumIsRefused) {
+  for (const char* host : {"a", "b"}) {
+    HostFacts facts;
+    ASSERT_TRUE(membership_.Enrol(Endless(host), false, now_, out_, facts).ok());
+    Attach(Endless(host));
+  }
+  HostFacts facts;
+  // Half of the sum is left to hosts that prove themselves.
+  absl::Status refused =
+      membership_.Enrol(Endless("c"), /*vouched=*/false, now_, out_, facts).status();
+  EXPECT_EQ(GetErrorInfo(refused).metadata["field"], "nic_bytes_per_second") << refused;
+  for (const char* host : {"c", "d"}) Attach(Endless(host), /*vouched=*/true);
+  refused = membership_.Enrol(Endless("e"), /*vouched=*/true, now_, out_, facts).status();
+  EXPECT_EQ(GetErrorInfo(refused).metadata["field"], "nic_bytes_per_second") << refused;
+  EXPECT_TRUE(planner::ValidateTopology(*membership_.workers().topology()).ok());
+  Attach(Endless("d"), /*vouched=*/true);  // again: it counts once
+  membership_.EndStream(1, now_, out_);    // a is forgotten
+  Attach(Endless("e"), /*vouched=*/true);
+}
+
+TEST_F(MembershipTest, WhileTheJournalIsBehindNobodyIsCommanded) {
+  Attach("a");
+  v1::AttachResponse command;
+  command.mutable_retire();
+  commands_.Send("a", command, out_);
+  EXPECT_EQ(Sent(1, v1::AttachResponse::kRetire), 1);
+  commands_.Send("b", command, out_);  // it is away
+  EXPECT_EQ(Did<SendToWorker>().size(), 1u);
+  Clear();
+  v1::Register told = Registration("c");
+  told.mutable_position()->set_leadership("a later one");
+  std::vector<Record> records;
+  EXPECT_FALSE(leadership_.Hear(told, records, out_));
+  commands_.Send("a", command, out_);
+  commands_.SendWelcome(Registration("a"), out_);
+  EXPECT_EQ(Did<SendToWorker>().size(), 1u);
+  EXPECT_EQ(Sent(1, v1::AttachResponse::kWelcome), 1);
+}
+
+TEST(ParkedStreamsTest, KeepWhatIsSaidUntilTheyAreTaken) {
+  ParkedStreams parked;
+  Outbox out;
+  const StreamMessage message{.stream = 1, .message = {}};
+  EXPECT_FALSE(parked.Keep(message, /*leads=*/true, out));
+  EXPECT_TRUE(parked.Keep(message, /*leads=*/false, out));
+  EXPECT_TRUE(parked.Keep(message, /*leads=*/true, out));
+  parked.Park(2, {});
+  EXPECT_EQ(parked.streams(), (std::vector<StreamId>{1, 2}));
+  EXPECT_EQ(parked.Take(1)->messages.size(), 2u);
+  EXPECT_FALSE(parked.Take(1).has_value());
+  EXPECT_FALSE(parked.Keep(message, /*leads=*/true, out));
+  EXPECT_TRUE(out.actions().empty());
+}
+
+}  // namespace
+}  // namespace remesh::server

@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/controller/states/state_registry.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "base/error.h"
+#include "base/status_macros.h"
+#include "server/controller/values/names.h"
+
+namespace remesh::server {
+namespace {
+
+// Whether a generation must exist on its hosts. Trainers fill generation 1, so a host that lost it
+// can be filled again; later generations exist only on the workers.
+bool MustExist(const StateEntry& state) { return state.generation() > 1; }
+
+// The manifest of the state's generation on the host. Ignores what an earlier state of the same
+// name left there, and what an execution prepared that is not known here.
+const v1::StateManifest* LiveManifest(const StateEntry& state, const WorkerRegistry& workers,
+                                      const std::string& host) {
+  const WorkerEntry* worker = workers.Find(host);
+  if (worker == nullptr || !worker->alive()) return nullptr;
+  const v1::StateManifest* held = worker->Manifest(state.name(), state.uid(), state.generation());
+  return held == nullptr || IsPending(*held) ? nullptr : held;
+}
+
+bool LostOn(const StateEntry& state, const WorkerRegistry& workers, const std::string& host) {
+  if (!workers.alive(host)) return true;
+  return MustExist(state) && LiveManifest(state, workers, host) == nullptr;
+}
+
+}  // namespace
+
+StateEntry* StateRegistry::Find(const std::string& name) {
+  auto found = states_.find(name);
+  return found == states_.end() ? nullptr : &found->second;
+}
+
+const StateEntry* StateRegistry::Find(const std::string& name) const {
+  auto found = states_.find(name);
+  return found == states_.end() ? nullptr : &found->second;
+}
+
+StateEntry& StateRegistry::Add(StateEntry entry) {
+  std::string name = entry.name();
+  return states_[std::move(name)] = std::move(entry);
+}
+
+std::vector<std::string> StateRegistry::NamesOn(const std::string& host) const {
+  std::vector<std::string> names;
+  for (const auto& [name, entry] : states_) {
+    if (entry.placed->hosts.contains(host)) names.push_back(name);
+  }
+  return names;
+}
+
+absl::Status StateError(absl::StatusCode code, std::string_view reason, const std::string& state,
+                        std::string_view what) {
+  return MakeError(code, absl::StrCat(state, " ", std::string(what)),
+                   {.reason = std::string(reason), .metadata = {{"state", state}}});
+}
+
+absl::StatusOr<const StateEntry*> FindState(std::string_view field, const std::string& name,
+                                            const StateRegistry& states) {
+  RETURN_IF_ERROR(ParseStateName(field, name).status());
+  if (const StateEntry* state = states.Find(name)) return state;
+  return StateError(absl::StatusCode::kNotFound, "NOT_FOUND", name, "does not exist");
+}
+
+v1::State::Phase PhaseOf(const StateEntry& state, const WorkerRegistry& workers,
+                         const std::set<std::string>& spared) {
+  if (!state.execution.empty()) return v1::State::MOVING;
+  if (!state.newer_hosts.empty()) return v1::State::LOST;
+  bool ready = true;
+  const std::string* write = nullptr;
+  for (const auto& [host, part] : state.placed->hosts) {
+    if (spared.contains(host)) continue;
+    if (LostOn(state, workers, host)) return v1::State::LOST;
+    const v1::StateManifest* manifest = LiveManifest(state, workers, host);
+    ready = ready && manifest != nullptr && manifest->phase() == v1::SHARD_PHASE_READY;
+    if (!ready) continue;  // it may still be LOST
+    if (write == nullptr) write = &manifest->write();
+    ready = *write == manifest->write();
+  }
+  return ready ? v1::State::READY : v1::State::BUILDING;
+}
+
+v1::State::Phase ReportedPhase(const StateEntry& state, const WorkerRegistry& workers) {
+  const v1::State::Phase phase = PhaseOf(state, workers);
+  if (phase != v1::State::LOST || !state.newer_hosts.empty()) return phase;
+  std::set<std::string> lost;
+  for (const auto& [host, part] : state.placed->hosts) {
+    if (LostOn(state, workers, host)) lost.insert(host);
+  }
+  const bool rest_is_ready = PhaseOf(state, workers, lost) == v1::State::READY;
+  const bool degraded = rest_is_ready && state.replicas->CoverWithout(state.placed, lost);
+  return degraded ? v1::State::DEGRADED : v1::State::LOST;
+}
+
+HostWrites WritesOf(const StateEntry& state, const WorkerRegistry& workers) {
+  HostWrites writes;
+  for (const auto& [host, part] : state.placed->hosts) {
+    const v1::StateManifest* manifest = LiveManifest(state, workers, host);
+    if (manifest != nullptr) writes[host] = manifest->write();
+  }
+  return writes;
+}
+
+bool HeldEverywhere(const StateEntry& state, int64_t generation, const WorkerRegistry& workers) {
+  for (const auto& [host, part] : state.placed->hosts) {
+    const WorkerEntry* worker = workers.Find(host);
+    if (worker == nullptr || !worker->alive()) return false;
+    const v1::StateManifest* held = worker->Manifest(state.name(), state.uid(), generation);
+    if (held == nullptr || IsPending(*held)) return false;
+  }
+  return true;
+}
+
+namespace {
+
+void AddWrites(const HostWrites& writes, v1::State& message) {
+  if (!Agree(writes)) {
+    for (const v1::HostWrite& one : SomeOf(writes)) *message.add_host_writes() = one;
+  } else if (!writes.empty()) {
+    message.set_write(writes.begin()->second);
+  }
+}
+
+}  // namespace
+
+v1::State ToProto(const StateEntry& state, const WorkerRegistry& workers) {
+  v1::State message = state.declared;
+  *message.mutable_spec() = state.placed->spec;
+  message.set_phase(ReportedPhase(state, workers));
+  message.set_execution(state.execution);
+  message.set_total_shards(state.placed->total_shards);
+  message.set_total_bytes(state.placed->total_bytes);
+  int64_t sealed = 0;
+  for (const auto& [host, part] : state.placed->hosts) {
+    const v1::StateManifest* manifest = LiveManifest(state, workers, host);
+    const int64_t shards = part.assignment.shards_size();
+    const int64_t of_host =
+        manifest == nullptr ? 0 : std::clamp<int64_t>(manifest->sealed_shards(), 0, shards);
+    sealed += of_host;
+    if (LostOn(state, workers, host)) {
+      message.add_lost_hosts(host);
+    } else if (of_host < shards) {
+      message.add_unsealed_hosts(host);
+    }
+  }
+  message.set_sealed_shards(sealed);
+  AddWrites(WritesOf(state, workers), message);
+  *message.mutable_newer_hosts() = {state.newer_hosts.begin(), state.newer_hosts.end()};
+  return message;
+}
+
+v1::Assignment AssignmentOf(const StateEntry& state, const std::string& host) {
+  v1::Assignment assignment = AssignmentOf(*state.placed, host);
+  assignment.set_state(state.name());
+  assignment.set_state_uid(state.uid());
+  assignment.set_generation(state.generation());
+  assignment.set_committed(MustExist(state));
+  return assignment;
+}
+
+}  // namespace remesh::server

@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "remesh/v1/state.pb.h"
+#include "remesh/v1/worker.pb.h"
+#include "server/controller/membership/worker_registry.h"
+#include "server/controller/states/host_writes.h"
+#include "server/controller/states/replicas.h"
+#include "server/controller/values/placed.h"
+
+namespace remesh::server {
+
+// A state: its declaration, and the point in its life. The phase is not stored: it follows from
+// what the workers hold.
+struct StateEntry {
+  v1::State declared;  // name, uid, generation, step, labels, create_time; no spec
+  std::shared_ptr<const PlacedState> placed;
+  std::string request_id;                     // of the CreateState; may be empty
+  std::string request_digest;                 // of the CreateState
+  std::string execution;                      // the one that runs; empty: none
+  std::shared_ptr<const PlacedState> target;  // of the execution; null: none, or no longer known
+  bool deleting = false;
+  std::set<std::string> newer_hosts;  // hosts with a newer generation than the journal knows
+  std::shared_ptr<Replicas> replicas = std::make_shared<Replicas>();  // remembers answers only
+
+  const std::string& name() const { return declared.name(); }
+  const std::string& uid() const { return declared.uid(); }
+  int64_t generation() const { return declared.generation(); }
+};
+
+// The registry of all states, by name. Not thread-safe.
+class StateRegistry {
+ public:
+  StateEntry* Find(const std::string& name);
+  const StateEntry* Find(const std::string& name) const;
+  StateEntry& Add(StateEntry entry);
+  void Remove(const std::string& name) { states_.erase(name); }
+  const std::map<std::string, StateEntry>& states() const { return states_; }
+  std::vector<std::string> NamesOn(const std::string& host) const;
+
+ private:
+  std::map<std::string, StateEntry> states_;
+};
+
+// An error about a state, with the state's name in message and metadata.
+absl::Status StateError(absl::StatusCode code, std::string_view reason, const std::string& state,
+                        std::string_view what);
+
+// INVALID_ARGUMENT: `name` is not the name of a state. NOT_FOUND.
+absl::StatusOr<const StateEntry*> FindState(std::string_view field, const std::string& name,
+                                            const StateRegistry& states);
+
+// The state's phase, by which the server decides: MOVING while an execution runs; LOST when a host
+// is away, or back without what was committed there; READY when every host has sealed everything,
+// and all name the same write; otherwise BUILDING. Ignores the hosts in `spared`. Never DEGRADED,
+// for which everything is decided as for LOST.
+v1::State::Phase PhaseOf(const StateEntry& state, const WorkerRegistry& workers,
+                         const std::set<std::string>& spared = {});
+
+// The phase that callers see: as PhaseOf(), but DEGRADED where a LOST state would be READY without
+// the lost hosts, and the other hosts hold every element. Decides nothing.
+v1::State::Phase ReportedPhase(const StateEntry& state, const WorkerRegistry& workers);
+
+// The writes of the attached hosts that hold shards of the state's generation.
+HostWrites WritesOf(const StateEntry& state, const WorkerRegistry& workers);
+
+// Whether every host of the state's layout is attached and holds its shards of the generation,
+// sealed or not. Hosts that only sent data do not count, because they hold nothing of it.
+bool HeldEverywhere(const StateEntry& state, int64_t generation, const WorkerRegistry& workers);
+
+// The resource as callers see it, including the spec.
+v1::State ToProto(const StateEntry& state, const WorkerRegistry& workers);
+
+// What `host` holds of the state's current generation. REQUIRES: it holds something.
+v1::Assignment AssignmentOf(const StateEntry& state, const std::string& host);
+
+}  // namespace remesh::server

@@ -1,0 +1,389 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/controller/states/states.h"
+
+#include <google/protobuf/util/time_util.h>
+
+#include <algorithm>
+#include <memory>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "base/error.h"
+#include "base/status_macros.h"
+#include "server/controller/values/digest.h"
+#include "server/controller/values/names.h"
+#include "server/controller/values/uid.h"
+
+namespace remesh::server {
+namespace {
+
+constexpr int kLabelsMax = 64;
+constexpr size_t kLabelBytesMax = 1024;
+constexpr size_t kRequestIdBytesMax = 256;
+
+absl::Status CheckLabels(const v1::State& state) {
+  if (state.labels_size() > kLabelsMax) {
+    return InvalidField("state.labels", absl::StrCat(state.labels_size(), " labels"),
+                        "must be at most 64 labels");
+  }
+  for (const auto& [key, value] : state.labels()) {
+    if (key.empty() || key.size() > kLabelBytesMax || value.size() > kLabelBytesMax) {
+      return InvalidField(absl::StrCat("state.labels[", key.substr(0, 64), "]"), value,
+                          "must have a key of 1 to 1024 bytes and a value of at most 1024");
+    }
+  }
+  return absl::OkStatus();
+}
+
+// The state as requested, with a new uid.
+StateEntry NewEntry(const CreateState& request, const std::string& digest, Moment now) {
+  const v1::State& asked = request.request.state();
+  StateEntry entry{.declared = {},
+                   .placed = request.placed,
+                   .request_id = request.request.request_id(),
+                   .request_digest = digest};
+  entry.declared.set_name(asked.name());
+  entry.declared.set_generation(1);
+  entry.declared.set_step(asked.step());
+  *entry.declared.mutable_labels() = asked.labels();
+  *entry.declared.mutable_create_time() =
+      google::protobuf::util::TimeUtil::NanosecondsToTimestamp(absl::ToUnixNanos(now.wall));
+  return entry;
+}
+
+// The journal's records of a new state.
+std::vector<Record> RecordsOf(const StateEntry& entry) {
+  return {StateRecord(entry.declared, entry.placed->spec),
+          CreateRequestRecord(entry.name(), entry.request_id, entry.request_digest)};
+}
+
+// The state's bytes now or, if that is more, after its running move has committed.
+int64_t BytesOf(const StateEntry& state) {
+  const int64_t now = state.placed->total_bytes;
+  return state.target == nullptr ? now : std::max(now, state.target->total_bytes);
+}
+
+absl::Status JobQuota(const std::string& job, const char* quota, int64_t limit, int64_t use) {
+  const std::string most = absl::StrCat(limit), would = absl::StrCat(use);
+  return MakeError(
+      absl::StatusCode::kResourceExhausted,
+      absl::StrCat(job, " may have ", quota, " ", most, ", and with this it would have ", would),
+      {.reason = "JOB_QUOTA",
+       .metadata = {{"job", job}, {"quota", quota}, {"limit", most}, {"use", would}}});
+}
+
+}  // namespace
+
+States::States(const ControllerOptions& options, const RandomBits& random,
+               const JournalQueue& journal, const Membership& membership, const Commands& commands)
+    : options_(options),
+      random_(random),
+      journal_(journal),
+      membership_(membership),
+      commands_(commands),
+      tombstones_(options.tombstones_max) {}
+
+void States::Restore(const Restored& restored) {
+  tombstones_.Restore(restored.tombstones);
+  for (const auto& [name, state] : restored.states) {
+    StateEntry entry{.declared = state.state,
+                     .placed = state.placed,
+                     .request_id = state.request_id,
+                     .request_digest = state.request_digest};
+    entry.declared.clear_spec();
+    registry_.Add(std::move(entry));
+  }
+}
+
+absl::Status States::CheckQuota(const std::string& name, int64_t more_states,
+                                int64_t more_bytes) const {
+  const std::string prefix = absl::StrCat("jobs/", *ParseStateName("state.name", name), "/");
+  int64_t states = more_states, bytes = more_bytes;
+  const auto& all = registry_.states();
+  for (auto at = all.lower_bound(prefix); at != all.end() && at->first.starts_with(prefix); ++at) {
+    ++states;
+    bytes = AddBytes(bytes, BytesOf(at->second));
+  }
+  for (auto at = creates_.lower_bound(prefix);
+       at != creates_.end() && at->first.starts_with(prefix); ++at) {
+    ++states;
+    bytes = AddBytes(bytes, at->second.entry.placed->total_bytes);
+  }
+  const std::string job = prefix.substr(0, prefix.size() - 1);
+  if (more_states > 0 && options_.states_per_job > 0 && states > options_.states_per_job) {
+    return JobQuota(job, "states_per_job", options_.states_per_job, states);
+  }
+  if (more_bytes > 0 && options_.bytes_per_job > 0 && bytes > options_.bytes_per_job) {
+    return JobQuota(job, "bytes_per_job", options_.bytes_per_job, bytes);
+  }
+  return absl::OkStatus();
+}
+
+namespace {
+
+int64_t EntriesOf(const PlacedState& placed) { return placed.arrays.size() + placed.total_shards; }
+
+// As BytesOf().
+int64_t EntriesOf(const StateEntry& state) {
+  const int64_t now = EntriesOf(*state.placed);
+  return state.target == nullptr ? now : std::max(now, EntriesOf(*state.target));
+}
+
+}  // namespace
+
+absl::Status States::CheckCreate(const CreateState& request) const {
+  const v1::State& state = request.request.state();
+  RETURN_IF_ERROR(ParseStateName("state.name", state.name()).status());
+  RETURN_IF_ERROR(journal_.CheckRoom());
+  if (state.step() < 0)
+    return InvalidField("state.step", absl::StrCat(state.step()), "must be >= 0");
+  RETURN_IF_ERROR(CheckLabels(state));
+  if (request.request.request_id().size() > kRequestIdBytesMax) {
+    return InvalidField("request_id", request.request.request_id(), "must have at most 256 bytes");
+  }
+  for (const auto& [host, part] : request.placed->hosts) {
+    RETURN_IF_ERROR(CheckNotDrained(membership_, host));
+    RETURN_IF_ERROR(CheckHost(membership_.workers(), host, part.devices));
+  }
+  RETURN_IF_ERROR(CheckQuota(state.name(), 1, request.placed->total_bytes));
+  if (registry_.states().size() + creates_.size() >= options_.states_max) {
+    const std::string most = absl::StrCat(options_.states_max);
+    return MakeError(absl::StatusCode::kResourceExhausted,
+                     absl::StrCat("there are ", most, " states already"),
+                     {.reason = "TOO_MANY_STATES", .metadata = {{"states_max", most}}});
+  }
+  return CheckEntries(EntriesOf(*request.placed));
+}
+
+absl::Status States::CheckMove(const StateEntry& state, const PlacedState& target) const {
+  RETURN_IF_ERROR(CheckQuota(state.name(), 0, target.total_bytes - state.placed->total_bytes));
+  return CheckEntries(EntriesOf(target) - EntriesOf(*state.placed));
+}
+
+absl::Status States::CheckEntries(int64_t more) const {
+  if (more <= 0) return absl::OkStatus();
+  int64_t entries = more;
+  for (const auto& [name, state] : registry_.states()) entries += EntriesOf(state);
+  for (const auto& [name, create] : creates_) entries += EntriesOf(*create.entry.placed);
+  if (entries <= options_.state_entries_max) return absl::OkStatus();
+  const std::string most = absl::StrCat(options_.state_entries_max);
+  return MakeError(
+      absl::StatusCode::kResourceExhausted,
+      absl::StrCat("the states would have ", entries, " arrays and shards in all, more than ", most,
+                   ", the server's state_entries_max"),
+      {.reason = "TOO_MANY_ARRAYS", .metadata = {{"state_entries_max", most}}});
+}
+
+// Joins a repeated request_id to the state that it created or is creating.
+absl::StatusOr<bool> States::JoinCreate(CallId call, const v1::CreateStateRequest& request,
+                                        const std::string& digest, Outbox& out) {
+  const std::string& name = request.state().name();
+  const StateEntry* state = registry_.Find(name);
+  const auto pending = creates_.find(name);
+  if (state == nullptr && pending == creates_.end()) return false;
+  const StateEntry& known = state != nullptr ? *state : pending->second.entry;
+  if (request.request_id().empty() || known.request_id != request.request_id() ||
+      known.request_digest != digest || request.validate_only()) {
+    return StateError(absl::StatusCode::kAlreadyExists, "ALREADY_EXISTS", name, "exists already");
+  }
+  if (state != nullptr) {
+    out.Reply(call, ToProto(*state, membership_.workers()));
+  } else {
+    pending->second.calls.push_back(call);
+  }
+  return true;
+}
+
+std::optional<Reliance> States::Create(CallId call, const CreateState& request, Moment now,
+                                       Outbox& out) {
+  const std::string digest = Digest(request.request);
+  const absl::StatusOr<bool> joined = JoinCreate(call, request.request, digest, out);
+  const absl::Status status = !joined.ok() || *joined ? joined.status() : CheckCreate(request);
+  if (!status.ok()) out.Reply(call, status);
+  if (!status.ok() || *joined) return std::nullopt;
+
+  StateEntry entry = NewEntry(request, digest, now);
+  if (request.request.validate_only()) {
+    out.Reply(call, ToProto(entry, membership_.workers()));
+    return std::nullopt;
+  }
+  const uint64_t high = random_();
+  entry.declared.set_uid(MakeUid(high, random_()));
+  Reliance reliance{
+      .hosts = {}, .records = RecordsOf(entry), .then = StateCreated{.name = entry.name()}};
+  for (const auto& [host, part] : request.placed->hosts) reliance.hosts.insert(host);
+  creates_[entry.name()] = {.calls = {call}, .entry = entry};
+  return reliance;
+}
+
+void States::OnCreated(const StateCreated& created, Outbox& out) {
+  const std::string& name = created.name;
+  auto pending = creates_.extract(name);
+  const StateEntry& state = registry_.Add(std::move(pending.mapped().entry));
+  for (const auto& [host, part] : state.placed->hosts) {
+    v1::AttachResponse assign;
+    *assign.mutable_assign_state()->mutable_assignment() = AssignmentOf(state, host);
+    commands_.Send(host, std::move(assign), out);
+  }
+  for (const std::string& host : wanted_.HostsOf(name)) TellAbsent(state, host, out);
+  out.Reply(pending.mapped().calls, ToProto(state, membership_.workers()));
+  out.Note(absl::StrCat("created ", name));
+  out.Touch(name);
+}
+
+std::string States::CreatingOn(const std::string& host) const {
+  for (const auto& [name, pending] : creates_) {
+    if (pending.entry.placed->hosts.contains(host)) return name;
+  }
+  return "";
+}
+
+// Tells a host without shards of the state, which hears of the state only because a trainer there
+// asked.
+void States::TellAbsent(const StateEntry& state, const std::string& host, Outbox& out) const {
+  if (state.placed->hosts.contains(host)) return;
+  v1::AttachResponse message;
+  v1::Assignment& nothing = *message.mutable_assign_state()->mutable_assignment();
+  nothing.set_state(state.name());
+  nothing.set_state_uid(state.uid());
+  nothing.set_generation(state.generation());
+  nothing.set_committed(state.generation() > 1);
+  nothing.set_hosts(static_cast<int32_t>(state.placed->hosts.size()));
+  commands_.Send(host, std::move(message), out);
+}
+
+Deletion States::Delete(CallId call, const std::string& name,
+                        const std::map<StateKey, std::set<std::string>>& gone) {
+  if (StateEntry* state = registry_.Find(name)) state->deleting = true;
+  Deletion deletion{
+      .records = {NoStateRecord(name), NoNextStateRecord(name), NoCreateRequestRecord(name)},
+      .then = {.call = call, .name = name, .gone = {}}};
+  for (const auto& [state, hosts] : gone) {
+    const Tombstone tombstone = tombstones_.Make(hosts);
+    deletion.records.push_back(TombstoneRecord(state, tombstone));
+    deletion.then.gone[state] = tombstone;
+  }
+  return deletion;
+}
+
+void States::OnDeleted(const StateDeleted& deleted, Outbox& out) {
+  for (const auto& [state, tombstone] : deleted.gone) {
+    std::vector<Record> forgotten = tombstones_.Add(state, tombstone);
+    if (!forgotten.empty()) out.Persist(std::move(forgotten));
+  }
+  registry_.Remove(deleted.name);
+  wanted_.DropState(deleted.name);
+  out.Touch(deleted.name);
+}
+
+void States::BeginExecution(const std::string& name, const std::string& execution,
+                            std::shared_ptr<const PlacedState> target) {
+  StateEntry& state = *registry_.Find(name);
+  state.execution = execution;
+  state.target = std::move(target);
+}
+
+// Does not change what hosts hold of the target: only the workers' own reports do.
+void States::EndExecution(const ExecutionEnd& end, Outbox& out) {
+  StateEntry& state = *registry_.Find(end.state);
+  state.execution.clear();
+  state.target = nullptr;
+  state.declared.set_abandoned_generation(end.abandoned_generation);
+  if (end.target != nullptr) {
+    const std::vector<std::string> wanted = wanted_.HostsOf(end.state);
+    std::set<std::string> others(wanted.begin(), wanted.end());
+    for (const auto& [host, part] : state.placed->hosts) others.insert(host);
+    state.declared.set_generation(end.generation);
+    state.placed = end.target;
+    // A host that had shards may still have the old assignment: it got neither Commit nor Retire if
+    // it held nothing, or was sent the assignment again before the end.
+    for (const std::string& host : others) TellAbsent(state, host, out);
+  }
+  out.Touch(end.state);
+}
+
+void States::SetNewerHosts(const StateKey& key, std::set<std::string> hosts, Outbox& out) {
+  StateEntry* state = registry_.Find(key.name);
+  if (state == nullptr || state->uid() != key.uid || state->newer_hosts == hosts) return;
+  state->newer_hosts = std::move(hosts);
+  out.Touch(key.name);
+}
+
+void States::OnHostAway(const HostAway& away, Outbox& out) {
+  wanted_.DropHost(away.host);
+  const std::vector<std::string> states = registry_.NamesOn(away.host);
+  for (const std::string& name : states) out.Touch(name);
+  if (!membership_.workers().alive(away.host)) TellAway(away, states, out);
+}
+
+namespace {
+
+// At most 8 of them, after `what`; "" if there are none.
+std::string Some(std::string_view what, const std::vector<std::string>& names) {
+  constexpr size_t kNamed = 8;
+  if (names.empty()) return "";
+  const size_t named = std::min(names.size(), kNamed);
+  const size_t more = names.size() - named;
+  return absl::StrCat(std::string(what), absl::StrJoin(names.begin(), names.begin() + named, ", "),
+                      more > 0 ? absl::StrCat(" and ", more, " more") : "");
+}
+
+}  // namespace
+
+// Logs a warning if the journal has the host, else a note.
+void States::TellAway(const HostAway& away, const std::vector<std::string>& states,
+                      Outbox& out) const {
+  std::vector<std::string> lost, degraded;
+  for (const std::string& name : states) {
+    const StateEntry& state = *registry_.Find(name);
+    const bool is_degraded = ReportedPhase(state, membership_.workers()) == v1::State::DEGRADED;
+    (is_degraded ? degraded : lost).push_back(name);
+  }
+  std::string line = absl::StrCat("host ", away.host, " is away: ", away.why.message(),
+                                  Some("; LOST until it is back: ", lost),
+                                  Some("; DEGRADED until it is back: ", degraded));
+  if (membership_.durable(away.host)) return out.Warn(std::move(line));
+  out.Note(std::move(line));
+}
+
+void States::Assign(const std::string& host, Outbox& out) {
+  const WorkerRegistry& workers = membership_.workers();
+  for (const std::string& name : registry_.NamesOn(host)) {
+    const StateEntry& state = *registry_.Find(name);
+    v1::AttachResponse assign;
+    *assign.mutable_assign_state()->mutable_assignment() = AssignmentOf(state, host);
+    commands_.Send(host, std::move(assign), out);
+    if (PhaseOf(state, workers) == v1::State::LOST && workers.alive(host) &&
+        workers.Find(host)->Manifest(name, state.uid(), state.generation()) == nullptr) {
+      const std::string phase = v1::State::Phase_Name(ReportedPhase(state, workers));
+      out.Warn(absl::StrCat(name, " is ", phase, ": host ", host, " came back without its shards"));
+    }
+    out.Touch(name);
+  }
+}
+
+void States::OnWanted(const std::string& host, const std::string& name, Outbox& out) {
+  // The trainer then waits until its deadline.
+  if (!ParseStateName("state", name).ok()) return;
+  wanted_.Add(host, name);
+  // A host with shards was told when the state was created or moved, or when the host attached.
+  if (const StateEntry* state = registry_.Find(name)) TellAbsent(*state, host, out);
+}
+
+void States::OnRegistered(const v1::Register& registration, Outbox& out) {
+  std::set<StateKey> gone = tombstones_.WaitingFor(registration.host());
+  for (const v1::StateManifest& manifest : registration.manifests()) {
+    gone.erase({manifest.state(), manifest.state_uid()});
+  }
+  std::vector<Record> records = tombstones_.Confirm(registration.host(), gone);
+  if (!records.empty()) out.Persist(std::move(records));
+}
+
+void States::OnForgotten(const std::string& host, const v1::Forgotten& forgotten, Outbox& out) {
+  const StateKey state{.name = forgotten.state(), .uid = forgotten.state_uid()};
+  std::vector<Record> records = tombstones_.Confirm(host, {state});
+  if (!records.empty()) out.Persist(std::move(records));
+}
+
+}  // namespace remesh::server

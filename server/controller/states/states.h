@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "server/controller/leadership/journal_queue.h"
+#include "server/controller/membership/commands.h"
+#include "server/controller/membership/membership.h"
+#include "server/controller/states/state_registry.h"
+#include "server/controller/states/tombstones.h"
+#include "server/controller/states/wanted.h"
+#include "server/controller/values/controller_options.h"
+#include "server/controller/values/follow_up.h"
+#include "server/controller/values/outbox.h"
+
+namespace remesh::server {
+
+// The effect of an ended execution on its state.
+struct ExecutionEnd {
+  std::string state;
+  int64_t abandoned_generation = 0;           // see State.abandoned_generation
+  int64_t generation = 0;                     // of the target
+  std::shared_ptr<const PlacedState> target;  // null: the source stays
+};
+
+// What to write for a deletion, and what follows.
+struct Deletion {
+  std::vector<Record> records;
+  StateDeleted then;
+};
+
+// Which states exist, which were deleted, and which hosts wait for one. Knows the journal and the
+// hosts, and of executions only what it is told. Not thread-safe.
+class States {
+ public:
+  States(const ControllerOptions& options, const RandomBits& random, const JournalQueue& journal,
+         const Membership& membership, const Commands& commands);
+  void Restore(const Restored& restored);
+
+  const StateRegistry& registry() const { return registry_; }
+  const Tombstones& tombstones() const { return tombstones_; }
+  bool creating(const std::string& name) const { return creates_.contains(name); }
+  // The first state that is being created with shards on the host; empty: none.
+  std::string CreatingOn(const std::string& host) const;
+
+  // RESOURCE_EXHAUSTED (JOB_QUOTA, TOO_MANY_ARRAYS): its job, or all states together, may not have as
+  // much as after this move. A state that moves counts as the larger of its source and its target.
+  absl::Status CheckMove(const StateEntry& state, const PlacedState& target) const;
+
+  // Answers the call, or returns what to write first; then StateCreated follows.
+  std::optional<Reliance> Create(CallId call, const CreateState& request, Moment now, Outbox& out);
+  void OnCreated(const StateCreated& created, Outbox& out);
+  // Deletes the states `gone`, which have or had this name, each with the hosts that may hold
+  // something of it. REQUIRES: none of them moves.
+  Deletion Delete(CallId call, const std::string& name,
+                  const std::map<StateKey, std::set<std::string>>& gone);
+  void OnDeleted(const StateDeleted& deleted, Outbox& out);
+
+  void BeginExecution(const std::string& name, const std::string& execution,
+                      std::shared_ptr<const PlacedState> target);
+  void EndExecution(const ExecutionEnd& end, Outbox& out);
+  // These hosts hold a newer generation than the journal knows.
+  void SetNewerHosts(const StateKey& state, std::set<std::string> hosts, Outbox& out);
+
+  void OnHostAway(const HostAway& away, Outbox& out);
+  // Tells an attached host what it holds of which state. REQUIRES: it got its Welcome.
+  void Assign(const std::string& host, Outbox& out);
+  // A trainer on the host waits for the state.
+  void OnWanted(const std::string& host, const std::string& name, Outbox& out);
+  // Whatever the host does not mention of deleted states is gone there.
+  void OnRegistered(const v1::Register& registration, Outbox& out);
+  void OnForgotten(const std::string& host, const v1::Forgotten& forgotten, Outbox& out);
+
+ private:
+  struct PendingCreate {  // being journaled
+    std::vector<CallId> calls;
+    StateEntry entry;
+  };
+
+  absl::Status CheckCreate(const CreateState& request) const;
+  // The state's job may have that much more.
+  absl::Status CheckQuota(const std::string& name, int64_t more_states, int64_t more_bytes) const;
+  // All states together may have that many more arrays and shards.
+  absl::Status CheckEntries(int64_t more) const;
+  absl::StatusOr<bool> JoinCreate(CallId call, const v1::CreateStateRequest& request,
+                                  const std::string& digest, Outbox& out);
+  void TellAbsent(const StateEntry& state, const std::string& host, Outbox& out) const;
+  void TellAway(const HostAway& away, const std::vector<std::string>& states, Outbox& out) const;
+
+  const ControllerOptions& options_;
+  const RandomBits& random_;
+  const JournalQueue& journal_;
+  const Membership& membership_;
+  const Commands& commands_;
+  StateRegistry registry_;
+  Tombstones tombstones_;
+  std::map<std::string, PendingCreate> creates_;  // by state name
+  Wanted wanted_;
+};
+
+}  // namespace remesh::server

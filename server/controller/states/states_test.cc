@@ -1,0 +1,242 @@
+// SPDX-License-Identifier: Apache-2.0
+// States, without executions.
+#include "server/controller/testing/states_test_world.h"
+
+namespace remesh::server {
+namespace {
+
+using StatesTest = StatesTestWorld;
+
+TEST_F(StatesTest, AStateExistsOnceItIsOnDisk) {
+  Attach("a");
+  const auto asked = states_.Create(1, Asked({"a"}, "id"), now_, out_);
+  ASSERT_TRUE(asked.has_value());
+  EXPECT_EQ(asked->hosts, std::set<std::string>{"a"});
+  EXPECT_TRUE(states_.creating(kState));
+  EXPECT_EQ(Find(), nullptr);
+  EXPECT_FALSE(states_.Create(2, Asked({"a"}, "id"), now_, out_).has_value());  // it joins
+  EXPECT_TRUE(Replies(1).empty());
+  EXPECT_TRUE(Replies(2).empty());
+
+  states_.OnCreated(std::get<StateCreated>(asked->then), out_);
+  EXPECT_TRUE(Replies(1).at(0).ok());
+  EXPECT_TRUE(Replies(2).at(0).ok());
+  EXPECT_EQ(Sent(1, v1::AttachResponse::kAssignState), 1);
+  EXPECT_FALSE(states_.Create(3, Asked({"a"}, "other"), now_, out_).has_value());
+  EXPECT_EQ(Replies(3).at(0).status().code(), absl::StatusCode::kAlreadyExists);
+}
+
+TEST_F(StatesTest, WhereNobodyIsAttachedNothingIsCreated) {
+  EXPECT_FALSE(states_.Create(1, Asked({"a"}), now_, out_).has_value());
+  EXPECT_EQ(GetErrorInfo(Replies(1).at(0).status()).reason, "HOST_NOT_ATTACHED");
+}
+
+TEST_F(StatesTest, ADeletedStateIsRememberedUntilItsHostsConfirm) {
+  Attach("a");
+  const StateKey key{.name = kState, .uid = Create({"a"})};
+  Clear();
+  const Deletion deletion = states_.Delete(7, kState, {{key, {"a"}}});
+  EXPECT_TRUE(Find()->deleting);
+  EXPECT_EQ(deletion.records.size(), 4u);
+  states_.OnDeleted(deletion.then, out_);
+  EXPECT_EQ(Find(), nullptr);
+  EXPECT_TRUE(states_.tombstones().contains(key));
+  EXPECT_EQ(states_.tombstones().WaitingFor("a").size(), 1u);
+  v1::Register back = Registration("a");
+  *back.add_manifests() = Manifest(kState, key.uid, 1);
+  states_.OnRegistered(back, out_);  // it still has it
+  EXPECT_EQ(states_.tombstones().WaitingFor("a").size(), 1u);
+  states_.OnRegistered(Registration("a"), out_);
+  EXPECT_TRUE(states_.tombstones().WaitingFor("a").empty());
+}
+
+TEST_F(StatesTest, OnlyAnExecutionThatSucceededMovesTheState) {
+  Attach("a");
+  Create({"a"});
+  states_.BeginExecution(kState, "jobs/j/executions/e", nullptr);
+  EXPECT_EQ(PhaseOf(*Find(), membership_.workers()), v1::State::MOVING);
+  states_.EndExecution({.state = kState, .abandoned_generation = 2, .generation = 2, .target = {}},
+                       out_);
+  EXPECT_EQ(Find()->generation(), 1);
+  EXPECT_EQ(Find()->declared.abandoned_generation(), 2);
+  states_.BeginExecution(kState, "jobs/j/executions/f", nullptr);
+  states_.EndExecution({.state = kState, .generation = 3, .target = PlaceOn({"b"})}, out_);
+  EXPECT_EQ(Find()->generation(), 3);
+  EXPECT_TRUE(Find()->placed->hosts.contains("b"));
+  EXPECT_TRUE(Find()->execution.empty());
+}
+
+// Regression: a trainer on a host without shards waited for the next generation until its deadline.
+TEST_F(StatesTest, AHostWithoutShardsWhoseTrainerAskedIsToldOfEveryGeneration) {
+  Attach("a");
+  Attach("b");
+  Create({"a"});
+  states_.OnWanted("b", kState, out_);
+  Clear();
+  states_.BeginExecution(kState, "jobs/j/executions/e", nullptr);
+  states_.EndExecution({.state = kState, .generation = 2, .target = PlaceOn({"a"})}, out_);
+  ASSERT_EQ(Did<SendToWorker>().size(), 1u);
+  const v1::Assignment& told = Did<SendToWorker>()[0].message.assign_state().assignment();
+  EXPECT_EQ(told.generation(), 2);
+  EXPECT_TRUE(told.committed());
+  EXPECT_EQ(told.shards_size(), 0);
+}
+
+// Regression: a host that held nothing at the end of a move that took its shards away got neither
+// Commit nor Retire. It kept its old assignment, and handed out buffers that were then retired.
+TEST_F(StatesTest, AHostThatLosesItsShardsIsToldThatItHasNone) {
+  Attach("a");
+  Attach("b");
+  Create({"a", "b"});
+  Clear();
+  states_.BeginExecution(kState, "jobs/j/executions/e", nullptr);
+  states_.EndExecution({.state = kState, .generation = 2, .target = PlaceOn({"a"})}, out_);
+  ASSERT_EQ(Did<SendToWorker>().size(), 1u);
+  const v1::Assignment& told = Did<SendToWorker>()[0].message.assign_state().assignment();
+  EXPECT_EQ(told.generation(), 2);
+  EXPECT_TRUE(told.committed());
+  EXPECT_EQ(told.shards_size(), 0);
+}
+
+// Regression: nothing said on which host a state waited for its shards.
+TEST_F(StatesTest, HostsThatHaveNotSealedAreNamed) {
+  Attach("a");
+  Attach("b");
+  const std::string uid = Create({"a", "b"});
+  const auto unsealed = [&] {
+    const v1::State state = ToProto(*Find(), membership_.workers());
+    return std::vector<std::string>(state.unsealed_hosts().begin(), state.unsealed_hosts().end());
+  };
+  EXPECT_EQ(unsealed(), (std::vector<std::string>{"a", "b"}));
+  v1::StateManifest manifest = Manifest(kState, uid, 1);
+  manifest.set_sealed_shards(100);
+  membership_.Hold("a", manifest);
+  EXPECT_EQ(unsealed(), (std::vector<std::string>{"b"}));
+}
+
+TEST_F(StatesTest, ANewerGenerationMakesTheStateLostUntilItIsGone) {
+  Attach("a");
+  const StateKey key{.name = kState, .uid = Create({"a"})};
+  Clear();
+  states_.SetNewerHosts(key, {"b"}, out_);
+  EXPECT_EQ(PhaseOf(*Find(), membership_.workers()), v1::State::LOST);
+  EXPECT_EQ(out_.TakeTouched(), std::set<std::string>{kState});
+  states_.SetNewerHosts(key, {"b"}, out_);
+  EXPECT_TRUE(out_.TakeTouched().empty());
+  states_.SetNewerHosts({.name = kState, .uid = "another"}, {}, out_);
+  EXPECT_EQ(PhaseOf(*Find(), membership_.workers()), v1::State::LOST);
+  states_.SetNewerHosts(key, {}, out_);
+  EXPECT_EQ(PhaseOf(*Find(), membership_.workers()), v1::State::BUILDING);
+}
+
+TEST(WantedTest, AHostWaitsForThoseThatItAskedForLast) {
+  Wanted wanted;
+  wanted.Add("b", "first");
+  for (size_t i = 0; i <= Wanted::kOfHostMax; ++i) {
+    wanted.Add("a", i == 0 ? "first" : absl::StrCat("s", i));
+    wanted.Add("a", "s1");  // again
+  }
+  EXPECT_EQ(wanted.HostsOf("first"), std::vector<std::string>{"b"});
+  EXPECT_EQ(wanted.HostsOf("s1"), std::vector<std::string>{"a"});
+  wanted.Add("b", "s1");
+  wanted.DropState("s1");
+  EXPECT_TRUE(wanted.HostsOf("s1").empty());
+  wanted.DropHost("a");
+  EXPECT_TRUE(wanted.HostsOf("s2").empty());
+  EXPECT_EQ(wanted.HostsOf("first"), std::vector<std::string>{"b"});
+}
+
+// What an unknown execution prepared does not belong to the generation of the same number.
+TEST_F(StatesTest, PendingShardsDoNotStandForCommittedOnes) {
+  Attach("a");
+  const std::string uid = Create({"a"});
+  states_.BeginExecution(kState, "jobs/j/executions/e", nullptr);
+  states_.EndExecution({.state = kState, .generation = 2, .target = PlaceOn({"a"})}, out_);
+  v1::StateManifest manifest = Manifest(kState, uid, 2);
+  for (const auto& [phase, seen] : {std::pair{v1::SHARD_PHASE_PREPARED, v1::State::LOST},
+                                    std::pair{v1::SHARD_PHASE_VERIFIED, v1::State::LOST},
+                                    std::pair{v1::SHARD_PHASE_BUILDING, v1::State::BUILDING},
+                                    std::pair{v1::SHARD_PHASE_READY, v1::State::READY}}) {
+    manifest.set_phase(phase);
+    membership_.Hold("a", manifest);
+    const v1::State state = ToProto(*Find(), membership_.workers());
+    EXPECT_EQ(state.phase(), seen) << v1::ShardPhase_Name(phase);  // was: BUILDING
+    EXPECT_EQ(state.lost_hosts_size(), seen == v1::State::LOST);
+  }
+}
+
+class QuotaTest : public StatesTestWorld {
+ protected:
+  // Why it was refused; empty: it was not.
+  std::string Why(const std::string& name, int64_t bytes) {
+    CreateState create = Asked({"a"});
+    create.request.mutable_state()->set_name(name);
+    auto placed = std::make_shared<PlacedState>(*create.placed);
+    placed->total_bytes = bytes;
+    create.placed = placed;
+    Clear();
+    const auto asked = states_.Create(++last_call_, create, now_, out_);
+    if (!asked) return std::string(Replies(last_call_).at(0).status().message());
+    membership_.Keep(asked->hosts);
+    states_.OnCreated(std::get<StateCreated>(asked->then), out_);
+    return "";
+  }
+  CallId last_call_ = 0;
+};
+
+TEST_F(QuotaTest, AJobsStatesAreCounted) {
+  options_.states_per_job = 2;
+  Attach("a");
+  EXPECT_EQ(Why("jobs/j/states/1", 10), "");
+  EXPECT_EQ(Why("jobs/j/states/2", 10), "");
+  EXPECT_EQ(Why("jobs/j/states/3", 10),
+            "jobs/j may have states_per_job 2, and with this it would have 3");
+  EXPECT_EQ(Why("jobs/j2/states/1", 10), "");  // another job, though its name begins alike
+}
+
+// Sums once became negative, and below every limit.
+TEST_F(QuotaTest, SumsOfBytesDoNotWrap) {
+  Attach("a");
+  constexpr int64_t kHuge = (int64_t{1} << 62) + 1;
+  EXPECT_EQ(Why("jobs/j/states/1", kHuge), "");
+  EXPECT_EQ(Why("jobs/j/states/2", kHuge), "");
+  options_.bytes_per_job = 100;
+  EXPECT_EQ(Why("jobs/j/states/3", 1),
+            "jobs/j may have bytes_per_job 100, and with this it would have 4611686018427387904");
+}
+
+TEST_F(QuotaTest, AJobsBytesAreCountedAndItsMovesToo) {
+  options_.bytes_per_job = 100;
+  Attach("a");
+  EXPECT_EQ(Why("jobs/j/states/1", 60), "");
+  EXPECT_EQ(Why("jobs/j/states/2", 41),
+            "jobs/j may have bytes_per_job 100, and with this it would have 101");
+  EXPECT_EQ(Why("jobs/j/states/2", 40), "");
+  const StateEntry& state = *states_.registry().Find("jobs/j/states/1");
+  PlacedState target = *state.placed;
+  target.total_bytes = 61;
+  const absl::Status grows = states_.CheckMove(state, target);
+  EXPECT_EQ(GetErrorInfo(grows).reason, "JOB_QUOTA");
+  EXPECT_EQ(GetErrorInfo(grows).metadata["job"], "jobs/j");
+  options_.bytes_per_job = 50;  // since lowered
+  target.total_bytes = 59;
+  EXPECT_TRUE(states_.CheckMove(state, target).ok()) << "less is always allowed";
+}
+
+// Regression: only new states counted.
+TEST_F(QuotaTest, AMoveToMoreShardsCountsTowardsThoseOfAllStates) {
+  options_.state_entries_max = 10;
+  Attach("a");
+  EXPECT_EQ(Why("jobs/j/states/1", 10), "");
+  const StateEntry& state = *states_.registry().Find("jobs/j/states/1");
+  PlacedState target = *state.placed;
+  target.total_shards = 10 - target.arrays.size();
+  EXPECT_TRUE(states_.CheckMove(state, target).ok());
+  target.total_shards += 1;
+  EXPECT_EQ(GetErrorInfo(states_.CheckMove(state, target)).reason, "TOO_MANY_ARRAYS");
+  options_.state_entries_max = 1;  // since lowered
+  EXPECT_TRUE(states_.CheckMove(state, *state.placed).ok());
+}
+
+}  // namespace
+}  // namespace remesh::server

@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/controller/values/topology_rules.h"
+
+#include <gtest/gtest.h>
+
+#include "base/error.h"
+#include "proto/convert/text.h"
+#include "server/controller/membership/worker_registry.h"
+
+namespace remesh::server {
+
+using planner::Host;
+
+namespace {
+
+absl::StatusOr<TopologyRules> Rules(const std::string& yaml) {
+  v1::TopologyRules rules;
+  const absl::Status status = proto::ParseText(yaml, rules);
+  if (!status.ok()) return status;
+  return TopologyRules::Make(std::move(rules));
+}
+
+v1::Register Registration(const std::string& host, int64_t device, const std::string& parent = "") {
+  v1::Register registration;
+  registration.set_host(host);
+  registration.set_host_secret(std::string(32, 's'));
+  registration.set_process_nonce(std::string(16, 'n'));
+  registration.add_devices()->set_id(device);
+  registration.set_nic_bytes_per_second(1e9);
+  registration.set_fabric_bytes_per_second(1e10);
+  registration.set_parent(parent);
+  return registration;
+}
+
+std::string FieldOf(const absl::Status& status) { return GetErrorInfo(status).metadata["field"]; }
+
+constexpr char kRacks[] = R"(
+hosts:
+- {match: "*", preset: hgx-h100}
+- {match: "gpu-1-?", parent: rack-1}
+- {match: "gpu-2-*", parent: rack-2, nic_bytes_per_second: 25e9}
+domains:
+- {name: pod, egress_bytes_per_second: 1e12, ingress_bytes_per_second: 1e12}
+- {name: rack-1, parent: pod, egress_bytes_per_second: 4e11, ingress_bytes_per_second: 2e11}
+- {name: rack-2, parent: pod, egress_bytes_per_second: 4e11, ingress_bytes_per_second: 2e11}
+)";
+
+TEST(TopologyRulesTest, LaterRulesWinInWhatTheySet) {
+  const auto rules = Rules(kRacks);
+  ASSERT_TRUE(rules.ok()) << rules.status();
+  const Host one = rules->HostOf(Registration("gpu-1-7", 3));
+  EXPECT_EQ(one.device_ids, std::vector<int64_t>{3});
+  EXPECT_EQ(one.nics, 8);
+  EXPECT_EQ(one.nic_bytes_per_second, 50e9);
+  EXPECT_EQ(one.fabric_bytes_per_second, 450e9);
+  EXPECT_EQ(one.parent, "rack-1");
+  const Host two = rules->HostOf(Registration("gpu-2-10", 3));
+  EXPECT_EQ(two.nic_bytes_per_second, 25e9);
+  EXPECT_EQ(two.nics, 8);
+  EXPECT_EQ(two.parent, "rack-2");
+  EXPECT_EQ(rules->HostOf(Registration("gpu-1-10", 3)).parent, "") << "? is one character";
+}
+
+TEST(TopologyRulesTest, WithoutRulesWorkersAreAsTheySay) {
+  const Host host = TopologyRules().HostOf(Registration("a", 3));
+  EXPECT_EQ(host.nics, 1);
+  EXPECT_EQ(host.nic_bytes_per_second, 1e9);
+  EXPECT_EQ(host.parent, "");
+}
+
+TEST(TopologyRulesTest, TheRegistryKnowsWorkersInTheirRacks) {
+  WorkerRegistry workers(*Rules(kRacks));
+  const Moment now{.steady = std::chrono::seconds(1), .wall = absl::UnixEpoch()};
+  EXPECT_EQ(workers.topology(), nullptr);
+  workers.Attach(1, Registration("gpu-1-0", 0), now);
+  workers.Attach(2, Registration("other", 1, "rack-2"), now);
+  const auto topology = workers.topology();
+  EXPECT_TRUE(planner::ValidateTopology(*topology).ok());
+  ASSERT_EQ(topology->hosts.size(), 2u);
+  EXPECT_EQ(topology->hosts[0].parent, "rack-1");
+  EXPECT_EQ(topology->hosts[1].parent, "rack-2");
+  ASSERT_EQ(topology->domains.size(), 3u);
+  EXPECT_EQ(topology->domains[1].ingress_bytes_per_second, 2e11);
+  EXPECT_EQ(FieldOf(workers.Check(Registration("x", 2, "rack-9"))), "parent");
+  EXPECT_EQ(FieldOf(workers.Check(Registration("pod", 2))), "host");
+}
+
+TEST(TopologyRulesTest, RulesThatMakeNoSenseAreRefused) {
+  const auto field = [](const std::string& yaml) { return FieldOf(Rules(yaml).status()); };
+  EXPECT_EQ(field("hosts: [{preset: hgx-h100}]"), "hosts[0].match");
+  EXPECT_EQ(field("hosts: [{match: a}, {match: b, preset: dgx}]"), "hosts[1].preset");
+  EXPECT_EQ(field("hosts: [{match: a, nics: -1}]"), "hosts[0].nics");
+  EXPECT_EQ(field("hosts: [{match: a, nic_bytes_per_second: -1}]"),
+            "hosts[0].nic_bytes_per_second");
+  EXPECT_EQ(field("hosts: [{match: a, parent: r}]"), "hosts[0].parent");
+  EXPECT_EQ(field("domains: [{name: r, egress_bytes_per_second: 1}]"),
+            "domains[0].ingress_bytes_per_second");
+  const std::string rates = "egress_bytes_per_second: 1, ingress_bytes_per_second: 1";
+  EXPECT_EQ(field("domains: [{name: r, parent: q, " + rates + "}]"), "domains[0].parent");
+  EXPECT_EQ(field("domains: [{name: r, parent: r, " + rates + "}]"), "domains[0].parent");
+  EXPECT_EQ(field("domains: [{name: r, " + rates + "}, {name: r, " + rates + "}]"),
+            "domains[1].name");
+}
+
+TEST(MatchesTest, StarsAndQuestionMarks) {
+  EXPECT_TRUE(Matches("*", ""));
+  EXPECT_TRUE(Matches("a*b*c", "a-b-b-c"));
+  EXPECT_TRUE(Matches("*-?", "gpu-1-7"));
+  EXPECT_TRUE(Matches("abc", "abc"));
+  EXPECT_FALSE(Matches("a*b", "abc"));
+  EXPECT_FALSE(Matches("?", ""));
+  EXPECT_FALSE(Matches("", "a"));
+  EXPECT_FALSE(Matches("a.c", "abc"));
+}
+
+}  // namespace
+}  // namespace remesh::server

@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "service/settings/command_line.h"
+
+#include <gtest/gtest.h>
+
+namespace remesh::service {
+namespace {
+
+// A program with one command that has a verb, and one that has none.
+class CommandLineTest : public testing::Test {
+ protected:
+  CommandLineTest() {
+    app_.require_subcommand(1);
+    CLI::App* states = app_.add_subcommand("states");
+    states->require_subcommand(1);
+    states->add_subcommand("list")->add_option("--server", text_);
+    CLI::App* plan = app_.add_subcommand("plan");
+    plan->add_option("--server", text_);
+    plan->add_option_group("One of")->add_option("-f,--file", text_)->required();
+  }
+
+  // The error for `words`; "parsed" when there is none.
+  std::string Said(std::vector<const char*> words) {
+    words.insert(words.begin(), "test");
+    try {
+      app_.parse(WordsForCli(static_cast<int>(words.size()), words.data()));
+    } catch (const CLI::ParseError& error) {
+      return UnknownWord(app_, {"--context"});
+    }
+    return "parsed";
+  }
+
+  CLI::App app_;
+  std::string text_;
+};
+
+TEST_F(CommandLineTest, AMistypedFlagIsNamedWithTheNearest) {
+  EXPECT_EQ(Said({"plan", "-f", "x", "--sever", "y"}),
+            "unknown flag --sever; did you mean --server?");
+  EXPECT_EQ(Said({"plan", "-f", "x", "--sever=y"}), "unknown flag --sever; did you mean --server?");
+  EXPECT_EQ(Said({"states", "list", "-server", "y"}),
+            "unknown flag -server; did you mean --server?");
+  EXPECT_EQ(Said({"plan", "-f", "x", "--contxt", "y"}),
+            "unknown flag --contxt; did you mean --context?");
+  EXPECT_EQ(Said({"plan", "-f", "x", "--wholly-other"}),
+            "unknown flag --wholly-other; --help lists them");
+  EXPECT_EQ(Said({"plan", "-f", "x", "-q"}), "unknown flag -q; --help lists them");
+  EXPECT_EQ(Said({"plan", "-f", "x", "--context"}), "--context needs a value");
+}
+
+// Regression: it reported that the mistyped flag is required.
+TEST_F(CommandLineTest, AMistypedFlagThatIsRequiredIsNamed) {
+  EXPECT_EQ(Said({"plan", "--flie", "x"}), "unknown flag --flie; did you mean --file?");
+}
+
+TEST_F(CommandLineTest, AMistypedCommandIsNamedWithTheNearest) {
+  EXPECT_EQ(Said({"plam", "-f", "x"}), "\"plam\" is no command; did you mean \"plan\"?");
+  EXPECT_EQ(Said({"states", "lsit"}), "\"lsit\" is no command; did you mean \"list\"?");
+  EXPECT_EQ(Said({"states", "x"}), "\"x\" is no command; --help lists them");
+  EXPECT_EQ(Said({"states", "list", "x"}), "\"x\" is a word too many; --help says what is taken");
+}
+
+TEST_F(CommandLineTest, AFlagBeforeItsCommandIsToldWhereToStand) {
+  EXPECT_EQ(Said({"states", "--server", "y", "list"}),
+            "unknown flag --server here; a command's flags stand after it");
+}
+
+TEST_F(CommandLineTest, WordsThatAreKnownAreNotBlamed) {
+  EXPECT_EQ(Said({"plan", "-f", "x"}), "parsed");
+  EXPECT_EQ(Said({"plan"}), "");
+  EXPECT_EQ(Said({"plan", "-f"}), "");
+}
+
+}  // namespace
+}  // namespace remesh::service

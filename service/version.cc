@@ -1,8 +1,0 @@
-// SPDX-License-Identifier: Apache-2.0
-#include "service/version.h"
-
-namespace remesh::service {
-
-const char kVersion[] = REMESH_VERSION;
-
-}  // namespace remesh::service
