@@ -149,7 +149,7 @@ TEST_F(ServerTest, AWatchedStateThatIsDeletedEndsTheWatch) {
   EXPECT_EQ(seen.phase(), v1::State::READY);
   v1::DeleteStateRequest remove;
   remove.set_name(kState);
-  EXPECT_TRUE(Ask<google::protobuf::Empty>([&](auto* c, auto* r) {
+  EXPECT_TRUE(Ask<v1::DeleteStateResponse>([&](auto* c, auto* r) {
                 return states_->DeleteState(c, remove, r);
               }).ok());
   while (reader->Read(&seen)) {

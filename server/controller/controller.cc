@@ -76,7 +76,7 @@ void Controller::OnDurable(const FollowUp& follow_up, Moment now, Outbox& out) {
           [&](const StateDeleted& deleted) {
             machines_.states.OnDeleted(deleted, out);
             Settle(HeldOfState(deleted.name, machines_.membership.workers()), machines_, out);
-            out.Reply(deleted.call, google::protobuf::Empty());
+            out.Reply(deleted.call, v1::DeleteStateResponse());
             out.Note(absl::StrCat("deleted ", deleted.name));
           },
           [&](const ExecutionStored& stored) {

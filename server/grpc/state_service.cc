@@ -66,7 +66,7 @@ grpc::ServerWriteReactor<v1::State>* StateService::WatchState(
 
 ServerUnaryReactor* StateService::DeleteState(CallbackServerContext* context,
                                               const v1::DeleteStateRequest* request,
-                                              google::protobuf::Empty* response) {
+                                              v1::DeleteStateResponse* response) {
   return AskController(backend_, context, "DeleteState", request->name(), *request, response);
 }
 

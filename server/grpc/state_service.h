@@ -23,7 +23,7 @@ class StateService : public v1::StateService::CallbackService {
                                                   const v1::WatchStateRequest* request) override;
   grpc::ServerUnaryReactor* DeleteState(grpc::CallbackServerContext* context,
                                         const v1::DeleteStateRequest* request,
-                                        google::protobuf::Empty* response) override;
+                                        v1::DeleteStateResponse* response) override;
 
  private:
   const Backend backend_;

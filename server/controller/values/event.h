@@ -43,7 +43,8 @@ using Request =
                  v1::UndrainWorkerRequest, v1::DiscardShardsRequest>;
 using Reply =
     std::variant<google::protobuf::Empty, v1::State, v1::ListStatesResponse, v1::Execution,
-                 v1::ListExecutionsResponse, v1::ListWorkersResponse, v1::DiscardShardsResponse>;
+                 v1::ListExecutionsResponse, v1::ListWorkersResponse, v1::DiscardShardsResponse,
+                 v1::DeleteStateResponse>;
 
 // A caller asks; exactly one ReplyTo follows.
 struct Call {
