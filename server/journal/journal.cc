@@ -175,6 +175,7 @@ absl::Status Journal::Lead(const std::vector<LeadershipRow>& earlier) {
   RETURN_IF_ERROR(Commit(next, [&](RowDigest& rows) {
     for (size_t i = 0; i < dropped; ++i) rows ^= earlier[i].Digest();
     rows ^= ours.Digest();
+    RETURN_IF_ERROR(RaiseVersion(database_->sql()));
     RETURN_IF_ERROR(DropLeaderships(database_->sql(), dropped));
     return AddLeadership(database_->sql(), ours);
   }));

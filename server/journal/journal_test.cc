@@ -26,6 +26,18 @@ class JournalTest : public JournalFiles {
     EXPECT_EQ(sqlite3_exec(database, sql.c_str(), nullptr, nullptr, nullptr), SQLITE_OK) << sql;
     sqlite3_close(database);
   }
+  int Version() {
+    int version = -1;
+    const auto database = Database::Open(path_, {.name = "journal", .reason_prefix = "JOURNAL"});
+    EXPECT_TRUE(database.ok()) << database.status();
+    EXPECT_TRUE((*database)
+                    ->Query("PRAGMA user_version", {},
+                            [&](sqlite3_stmt* row) {
+                              version = static_cast<int>(Database::Number(row, 0));
+                            })
+                    .ok());
+    return version;
+  }
 };
 
 std::vector<Record> ManyRecords(int count) {
@@ -92,6 +104,17 @@ TEST_F(JournalTest, ANewerVersionIsRefused) {
   MustOpen();
   Overwrite(60, 4);  // user_version
   EXPECT_EQ(ReasonOf(), "JOURNAL_VERSION");
+}
+
+TEST_F(JournalTest, AnOldVersionIsReadAndRaised) {
+  {
+    auto journal = MustOpen();
+    uint64_t sequence = journal->past().sequence;
+    Add(*journal, sequence, {{"a", "1"}});
+  }
+  Execute("PRAGMA user_version=2");
+  EXPECT_EQ(*MustOpen()->ReadAll(), (Rows{{"a", "1"}}));
+  EXPECT_EQ(Version(), kJournalVersion) << "an older program would read what it does not know";
 }
 
 TEST_F(JournalTest, Version1IsRefusedAndStaysAsItIs) {

@@ -35,7 +35,7 @@ absl::Status OtherVersion(const Database& database, const std::string& version) 
   return MakeError(
       absl::StatusCode::kFailedPrecondition,
       absl::StrCat("journal ", database.path(), " has version ", version, hint,
-                   "; this program reads ", kJournalVersion),
+                   "; this program reads ", kOldJournalVersion, " and ", kJournalVersion),
       {.reason = "JOURNAL_VERSION", .metadata = {{"path", database.path()}, {"version", version}}});
 }
 
@@ -61,11 +61,12 @@ absl::StatusOr<bool> CheckTables(Database& database) {
                    ReadTexts(database, "SELECT sql FROM sqlite_schema ORDER BY name"));
   if (version == std::vector<std::string>{"0"} && tables.empty()) return false;
   const bool ours = tables == std::vector<std::string>(std::begin(kTables), std::end(kTables));
-  if (version == std::vector{absl::StrCat(kJournalVersion)}) {
+  if (version == std::vector{absl::StrCat(kJournalVersion)} ||
+      version == std::vector{absl::StrCat(kOldJournalVersion)}) {
     if (ours) return true;
     return Corrupt(database, "its tables are not those of a journal");
   }
-  // One flipped bit turns version 2 into 0, which must not pass for an empty file.
+  // One flipped bit turns a version into 0, which must not pass for an empty file.
   if (version.empty() || version[0] == "0") {
     return Corrupt(database, "it has tables but no version");
   }
@@ -174,10 +175,14 @@ absl::Status WriteHeadRow(Database& database, sqlite3_stmt* statement, const Hea
                   static_cast<int64_t>(head.sequence), SqlBytes{rows}, SqlBytes{digest}});
 }
 
+absl::Status RaiseVersion(Database& database) {
+  return database.Execute(absl::StrCat("PRAGMA user_version=", kJournalVersion).c_str());
+}
+
 absl::Status CreateTables(Database& database, const HeadRow& head) {
   RETURN_IF_ERROR(database.Execute("BEGIN IMMEDIATE"));
   for (const char* table : kTables) RETURN_IF_ERROR(database.Execute(table));
-  RETURN_IF_ERROR(database.Execute(absl::StrCat("PRAGMA user_version=", kJournalVersion).c_str()));
+  RETURN_IF_ERROR(RaiseVersion(database));
   ASSIGN_OR_RETURN(const Database::Statement statement, database.Prepare(kWriteHeadRow));
   RETURN_IF_ERROR(WriteHeadRow(database, statement.get(), head));
   return database.Execute("COMMIT");

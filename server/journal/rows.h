@@ -18,7 +18,11 @@ namespace remesh::server {
 
 // The tables of a journal. Each row has a digest, and the head row has the digest of all other
 // rows, so that pages from another time are detected even if each is intact by itself.
-inline constexpr int kJournalVersion = 2;  // in user_version
+//
+// The version is in user_version. A start of the server raises that of an older journal, whose
+// records this program reads too. There is no version 3: one flipped bit would turn it into 2.
+inline constexpr int kJournalVersion = 4;
+inline constexpr int kOldJournalVersion = 2;
 
 // The one row that every transaction writes.
 struct HeadRow {
@@ -56,6 +60,9 @@ absl::StatusOr<std::optional<JournalContents>> ReadContents(Database& database);
 inline constexpr char kWriteHeadRow[] =
     "INSERT OR REPLACE INTO head VALUES(1, ?1, ?2, ?3, ?4, ?5, ?6)";
 absl::Status WriteHeadRow(Database& database, sqlite3_stmt* statement, const HeadRow& head);
+
+// Makes the journal one of kJournalVersion, which older programs refuse.
+absl::Status RaiseVersion(Database& database);
 
 // Creates the tables of an empty database, and its head row.
 absl::Status CreateTables(Database& database, const HeadRow& head);
