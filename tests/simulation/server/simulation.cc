@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
+#include "base/check.h"
 #include "base/error.h"
 #include "server/controller/values/records.h"
 #include "tests/simulation/server/flipped_journal.h"
@@ -13,11 +14,14 @@ namespace remesh::server {
 constexpr int64_t kMillisecond = 1000;
 constexpr int64_t kSecond = 1'000'000;
 
-Simulation::Simulation(Options options) : options_(options), random_(options.seed) {
+Simulation::Simulation(Options options)
+    : options_(std::move(options)),
+      faults_(options_.seed, options_.faults),
+      random_(options_.seed) {
   for (int i = 0; i < options_.workers; ++i) {
     ModelWorker::Callbacks callbacks{
         .say = [this, i](v1::AttachRequest message) { Say(i, std::move(message)); },
-        .fails = [this] { return !settling_ && Chance(options_.failure); },
+        .fails = [this] { return faults_.Draw(Fault::kAttemptFailure); },
         .violation = [this](const std::string& what) { Violate(what); },
         .committing = [this](const v1::Commit& commit) { CheckCommit(commit); }};
     const int64_t device = options_.assigned_ids ? kAssignedDeviceId : i;
@@ -61,8 +65,9 @@ void Simulation::Run(double seconds) {
       if (Chance(0.1)) Operate();
     });
     At(Soon(end - now_), [this] {
-      if (Chance(options_.trouble * 10)) MakeTrouble();
+      if (Chance(0.01)) CopyJournal();
     });
+    At(Soon(end - now_), [this] { InjectFaults(); });
   }
   while (!agenda_.empty() && agenda_.begin()->first.first <= end) {
     auto next = agenda_.extract(agenda_.begin());
@@ -116,15 +121,9 @@ void Simulation::CrashServer(bool accepts_older) {
   At(Soon(2 * kSecond), [this, accepts_older] { StartServer(accepts_older); });
 }
 
-// The volume is restored from a snapshot, or the end of a file is lost.
-void Simulation::RollBackJournal() {
-  if (!options_.rolls_back) return;
-  if (copies_.size() < 4 || Chance(0.5)) {
-    copies_.push_back(disk_);
-  } else if (controller_ != nullptr) {
-    RestoreCopy(random_() % copies_.size());
-    CrashServer();
-  }
+// Where the journal can go back: somebody makes a snapshot of its volume.
+void Simulation::CopyJournal() {
+  if (faults_.may_happen(Fault::kJournalRollback)) copies_.push_back(disk_);
 }
 
 // Of what was told, decided and freed since, the journal does not know.
@@ -150,9 +149,8 @@ void Simulation::ForgetDeviceIds() {
 // files as they were, or the newest copy.
 void Simulation::FlipABit() {
   constexpr int kMost = 2;  // it takes some time
-  const bool flips = options_.flips_bits && !settling_ && disk_.past.sequence > 10 &&
-                     flips_refused_ + flips_harmless_ < kMost;
-  if (!flips) return;
+  const bool may = disk_.past.sequence > 10 && flips_refused_ + flips_harmless_ < kMost;
+  if (!may || !faults_.Draw(Fault::kBitFlip)) return;
   const FlippedJournal found = ReopenFlipped(disk_.records, disk_.past.sequence, random_());
   const bool restores_copy = Chance(0.3) && !copies_.empty();
   if (!found.wrong.empty()) Violate(found.wrong);
@@ -246,8 +244,7 @@ void Simulation::Do(Persist& action) {
         disk_.records.erase(record.key);
     }
     disk_.past.sequence = action.sequence;
-    // The crash that matters most: written, but nobody was told.
-    if (!settling_ && Chance(options_.trouble / 4)) return CrashServer();
+    if (faults_.Draw(Fault::kCrashAfterCommit)) return CrashServer();
     Handle(Persisted{action.sequence});
   });
 }
@@ -345,45 +342,76 @@ void Simulation::Heartbeat() {
   }
 }
 
-void Simulation::MakeTrouble() {
+// Draws each fault of a step of the world.
+void Simulation::InjectFaults() {
   const int index = static_cast<int>(random_() % workers_.size());
-  Worker& worker = workers_[index];
-  switch (random_() % 9) {
-    case 0:
-      return controller_ == nullptr ? void() : CrashServer();
-    case 5:
-      return RollBackJournal();
-    case 6:
-      return Rewrite();
-    case 7:
-      return ForeignWorker();
-    case 8:  // the server's process is stopped, and goes on
-      paused_until_ = std::max(paused_until_, Soon(12 * kSecond));
-      return;
-    case 1:
-      return BreakStream(index, true);
-    case 2:
-      return BreakStream(index, false);
-    default:  // a death, and another life
-      if (!worker.alive) return;
-      worker.alive = false;
-      BreakStream(index, Chance(0.7));
-      if (options_.buffers_lost && Chance(0.3)) {
-        worker.losses.Die(*worker.model);
-        worker.model->LoseBuffers();
-      }
-      At(Soon(8 * kSecond), [this, index] {
-        workers_[index].alive = true;
-        workers_[index].model->Restart();
-        Attach(index);
-      });
+  for (const FaultRow& row : kFaults) {
+    if (row.occasion != Occasion::kStep || !CanHappen(row.fault, workers_[index])) continue;
+    if (faults_.Draw(row.fault)) Inject(row.fault, index);
   }
 }
 
+bool Simulation::CanHappen(Fault fault, const Worker& worker) const {
+  switch (fault) {
+    case Fault::kServerCrash:
+    case Fault::kForeignWorker:
+      return controller_ != nullptr;
+    case Fault::kJournalRollback:
+      return controller_ != nullptr && !copies_.empty();
+    case Fault::kStreamEnd:
+    case Fault::kStreamSilence:
+      return worker.stream != 0;
+    case Fault::kWorkerDeath:
+    case Fault::kMachineDeath:
+      return worker.alive;
+    default:
+      return true;
+  }
+}
+
+// One of a step of the world.
+void Simulation::Inject(Fault fault, int index) {
+  switch (fault) {
+    case Fault::kServerCrash:
+      return CrashServer();
+    case Fault::kServerPause:
+      paused_until_ = std::max(paused_until_, Soon(12 * kSecond));
+      return;
+    case Fault::kJournalRollback:
+      RestoreCopy(random_() % copies_.size());
+      return CrashServer();
+    case Fault::kStreamEnd:
+      return BreakStream(index, true);
+    case Fault::kStreamSilence:
+      return BreakStream(index, false);
+    case Fault::kWorkerDeath:
+      return Kill(index);
+    case Fault::kMachineDeath:
+      Kill(index);
+      workers_[index].losses.Die(*workers_[index].model);
+      return workers_[index].model->LoseBuffers();
+    case Fault::kForeignWorker:
+      return ForeignWorker(index);
+    case Fault::kTornWrite:
+      return Rewrite();
+    default:
+      REMESH_CHECK(false);
+  }
+}
+
+// The worker dies, and has another life.
+void Simulation::Kill(int index) {
+  workers_[index].alive = false;
+  BreakStream(index, Chance(0.7));
+  At(Soon(8 * kSecond), [this, index] {
+    workers_[index].alive = true;
+    workers_[index].model->Restart();
+    Attach(index);
+  });
+}
+
 // A worker of another cluster dials this server, by a host name that is known here.
-void Simulation::ForeignWorker() {
-  if (controller_ == nullptr) return;
-  const int index = static_cast<int>(random_() % workers_.size());
+void Simulation::ForeignWorker(int index) {
   const StreamId id = next_stream_++;
   streams_[id] = {.worker = index, .foreign = true};
   v1::AttachRequest first;

@@ -14,17 +14,18 @@
 
 #include "server/controller/controller.h"
 #include "server/controller/testing/placed_test_boxes.h"
+#include "tests/simulation/server/faults.h"
 #include "tests/simulation/server/losses.h"
 #include "tests/simulation/server/model_worker.h"
 
 namespace remesh::server {
 
 // A world around the real controller: model workers, streams that delay but keep their order, a
-// disk, callers, and trouble. Everything follows from the seed, but for what a flipped bit hits in a
+// disk, callers, and faults. Everything follows from the seed, but for what a flipped bit hits in a
 // real journal. Laws are checked as things happen; breaches are collected.
 class Simulation {
  public:
-  // A fault that some law must find.
+  // A bug that some law must find.
   enum class Planted : int8_t {
     kNothing,
     kWritesIgnored,          // host-1 does not tell of writes
@@ -35,11 +36,7 @@ class Simulation {
     uint64_t seed = 1;
     int workers = 4;
     int states = 2;
-    double trouble = 0.02;      // chance per step of the world that something breaks
-    double failure = 0.02;      // chance per command that an attempt fails on a worker
-    bool buffers_lost = false;  // whether some deaths are those of machines
-    bool rolls_back = false;    // whether the journal goes back now and then
-    bool flips_bits = false;    // whether bits of the journal's files flip while the server is down
+    Faults::Options faults;
     bool operates = false;      // whether an operator does what operators may do
     bool assigned_ids = false;  // whether workers leave their device ids to the server
     bool copies = false;        // whether every box is on two hosts, if there are two
@@ -51,14 +48,14 @@ class Simulation {
   explicit Simulation(Options options);
   // Lets the world go on for `seconds` of its time.
   void Run(double seconds);
-  // Ends all trouble, waits for things to settle, and checks that they did.
+  // Ends all faults, waits for things to settle, and checks that they did.
   void SettleAndCheck();
 
   const std::vector<std::string>& violations() const { return violations_; }
   const std::map<v1::Execution::Phase, int>& outcomes() const { return outcomes_; }
-  // Times that the journal went back, that the server found out, and that it lived with it on
-  // purpose.
-  int rolled_back() const { return rolled_back_; }
+  // Times that each fault happened.
+  const std::map<Fault, int>& injected() const { return faults_.injected(); }
+  // Times that the server found that the journal went back, and lived with it on purpose.
   int found_out() const { return found_out_; }
   // Journals with a flipped bit that were refused, and in which that changed nothing.
   int flips_refused() const { return flips_refused_; }
@@ -112,7 +109,7 @@ class Simulation {
   // The server.
   void StartServer(bool accepts_older = false);
   void CrashServer(bool accepts_older = false);
-  void RollBackJournal();
+  void CopyJournal();
   void RestoreCopy(size_t copy);
   void ForgetDeviceIds();
   void FlipABit();
@@ -135,9 +132,12 @@ class Simulation {
   void Say(int worker, v1::AttachRequest message);
   void BreakStream(int worker, bool tell_server);
   void Heartbeat();
-  void MakeTrouble();
+  void InjectFaults();
+  bool CanHappen(Fault fault, const Worker& worker) const;
+  void Inject(Fault fault, int worker);
+  void Kill(int worker);
   void HearEnd(const Stream& stream);
-  void ForeignWorker();
+  void ForeignWorker(int worker);
   // `sent`: with which of the events that servers handled.
   void OnCommand(int worker, const v1::AttachResponse& command, uint64_t sent);
   void CheckDeviceIds(int worker, const v1::Welcome& welcome);
@@ -229,6 +229,7 @@ class Simulation {
   void GiveUpHosts(v1::PlanOptions& options);
 
   const Options options_;
+  Faults faults_;
   std::mt19937_64 random_;
   int64_t now_ = 0;  // microseconds
   uint64_t order_ = 0;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The laws once all trouble has ended: whatever is still undone is so because of a host that lacks
+// The laws once all faults have ended: whatever is still undone is so because of a host that lacks
 // what nobody else has, and that host is named.
 #include <algorithm>
 
@@ -133,6 +133,7 @@ void Simulation::CheckHeld(const Worker& worker, const Part& part, bool pending,
 
 void Simulation::SettleAndCheck() {
   settling_ = true;
+  faults_.Stop();
   Run(60);
   if (controller_ == nullptr) return Violate("the server did not come back");
   const Settled settled = LookAround();

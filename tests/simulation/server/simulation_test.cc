@@ -19,7 +19,7 @@ uint64_t Environment(const char* name, uint64_t otherwise) {
 struct Totals {
   std::map<v1::Execution::Phase, int> outcomes;
   int without_lost = 0;  // executions without lost hosts that succeeded, of those known at the end
-  int rolled_back = 0;
+  std::map<Fault, int> injected;
   int found_out = 0;
   std::map<std::string, int> operated;
   int flips_refused = 0;
@@ -29,13 +29,12 @@ struct Totals {
 };
 
 Simulation::Options OptionsOf(uint64_t seed) {
-  const double trouble = 0.01 * static_cast<double>(seed % 5);
+  Faults::Options faults{.scale = 0.5 * static_cast<double>(seed % 5)};
+  if (seed % 3 != 0) faults.without.insert(Fault::kMachineDeath);
+  if (seed % 4 != 0) faults.without.insert(Fault::kJournalRollback);
+  if (seed % 7 >= 2) faults.without.insert(Fault::kBitFlip);
   return {.seed = seed,
-          .trouble = trouble,
-          .failure = trouble,
-          .buffers_lost = seed % 3 == 0,
-          .rolls_back = seed % 4 == 0,
-          .flips_bits = seed % 7 < 2,
+          .faults = std::move(faults),
           .operates = seed % 9 < 6,
           .assigned_ids = seed % 2 == 1,
           .copies = seed / 5 % 2 == 0};
@@ -49,7 +48,7 @@ void RunSeed(uint64_t seed, Totals& totals) {
   for (const std::string& violation : simulation.violations()) ADD_FAILURE() << violation;
   for (const auto& [phase, count] : simulation.outcomes()) totals.outcomes[phase] += count;
   totals.without_lost += simulation.succeeded_without_lost();
-  totals.rolled_back += simulation.rolled_back();
+  for (const auto& [fault, count] : simulation.injected()) totals.injected[fault] += count;
   totals.found_out += simulation.found_out();
   for (const auto& [phase, count] : simulation.seen()) totals.seen[phase] += count;
   for (const auto& [call, count] : simulation.operated()) totals.operated[call] += count;
@@ -67,6 +66,10 @@ TEST(SimulationTest, NothingIsLostOrHalfCommittedInAnyInterleaving) {
     RunSeed(seed, totals);
     if (HasFailure()) FAIL() << "replay with REMESH_SEED=" << seed;
   }
+  for (const FaultRow& row : kFaults) {
+    std::cout << row.name << ": " << totals.injected[row.fault] << "\n";
+    RecordProperty(row.name, totals.injected[row.fault]);
+  }
   if (only != 0) return;
   // The world must have been one in which things happen.
   EXPECT_GT(totals.outcomes[v1::Execution::SUCCEEDED], static_cast<int>(seeds));
@@ -77,7 +80,8 @@ TEST(SimulationTest, NothingIsLostOrHalfCommittedInAnyInterleaving) {
   EXPECT_GT(totals.seen[v1::State::READY], static_cast<int>(seeds));
   EXPECT_GT(totals.seen[v1::State::BUILDING], static_cast<int>(seeds) / 2);
   EXPECT_GT(totals.seen[v1::State::DEGRADED], static_cast<int>(seeds) / 10);
-  EXPECT_GT(totals.rolled_back, static_cast<int>(seeds) / 100);
+  for (const FaultRow& row : kFaults)
+    EXPECT_GT(totals.injected[row.fault], static_cast<int>(seeds) / 20) << row.name;
   EXPECT_GT(totals.found_out, static_cast<int>(seeds) / 200);
   for (const char* call : {"ResolveExecutionRequest", "DiscardShardsRequest", "ResetWorkerRequest",
                            "ForgetWorkerRequest", "DrainWorkerRequest", "UndrainWorkerRequest"}) {
@@ -100,7 +104,8 @@ TEST(SimulationTest, DegradedStatesAreTreatedAsLostOnes) {
   int degraded = 0;
   for (uint64_t seed = 1; seed <= 60; ++seed) {
     Simulation::Options options = OptionsOf(seed);
-    options.flips_bits = false;  // where that leads is chosen by more than the seed
+    options.faults.without.insert(
+        Fault::kBitFlip);  // where that leads is chosen by more than the seed
     Simulation with(options);
     options.layouts = false;
     Simulation without(options);
@@ -137,7 +142,7 @@ TEST_P(PlantedTest, AFaultIsFoundByASeed) {
   constexpr uint64_t kMost = 500;
   for (uint64_t seed = 1; seed <= kMost; ++seed) {
     Simulation::Options options = OptionsOf(seed);
-    options.flips_bits = false;
+    options.faults.without.insert(Fault::kBitFlip);
     options.planted = GetParam();
     Simulation simulation(options);
     simulation.Run(60);
