@@ -1,10 +1,30 @@
 # SPDX-License-Identifier: Apache-2.0
-"""remesh for training controllers: plain Python over gRPC, mmap and NumPy.
+"""remesh for training jobs: plain Python over gRPC, mmap and NumPy.
 
-    remesh.trainer    for each host: writes shards, seals them, starts a reshard, reads the new shards
+    remesh.connect    the way in: states, moves, workers (client.py, state.py, move.py, worker.py)
+    remesh.layout     how arrays lie on devices
+    remesh.buffers    maps and writes the memory that a worker shares
+    remesh.errors     what calls raise
+    remesh.group      a world of processes, and how they agree
+    remesh.testing    LocalCluster: a server and workers on this machine
+    remesh.trainer    Trainer: the same for one host in one class, with lend()
     remesh.elements   element types, mapped to NumPy's
     remesh.oracle     the expected value of every element of a test array
     remesh.v1         the generated messages and stubs (from proto/remesh/v1)
-"""
 
+docs/python.md describes it. Log lines go to logging.getLogger("remesh").
+"""
+import logging
+import os
+
+# Before grpc is imported: otherwise each fork(), such as a DataLoader's, prints a line about handlers that gRPC skips.
+os.environ.setdefault("GRPC_VERBOSITY", "ERROR")
+logging.getLogger("remesh").addHandler(logging.NullHandler())
+
+from remesh import buffers, errors, group, layout  # noqa: E402  pylint: disable=wrong-import-position
+from remesh.client import Client, connect  # noqa: E402  pylint: disable=wrong-import-position
+from remesh.layout import Array, Box  # noqa: E402  pylint: disable=wrong-import-position
+from remesh.state import State  # noqa: E402  pylint: disable=wrong-import-position
+
+__all__ = ["Array", "Box", "Client", "State", "buffers", "connect", "errors", "group", "layout"]
 __version__ = "0.1.0"

@@ -1,11 +1,308 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The details of a refused call: its code, its reason and its metadata."""
-from typing import Optional
+"""What calls raise: one class for each thing that a caller can act on, chosen by the reason that the server or worker gave.
+
+    try:
+        state.reshard(targets)
+    except errors.NotReady as error:
+        print(error.lost_hosts)
+
+Every error is a RemeshError: `code` is gRPC's name of the code, `reason` is stable and in upper case, `metadata` holds every value that
+the message names. Its text is one line. Below the classes: the details of a grpc.RpcError, for users of the stubs and of Trainer.
+"""
+import json
+from typing import Any, ClassVar, Dict, List, Mapping, Optional, Tuple, Type
 
 import grpc
 from google.rpc import error_details_pb2, status_pb2
 
 _DETAILS_KEY = "grpc-status-details-bin"
+_MESSAGE_BYTES = 4096  # of an error that is sent to other processes
+
+
+class RemeshError(Exception):
+    """Any error of this package, and one whose reason has no class of its own."""
+    reasons: ClassVar[Tuple[str, ...]] = ()  # of the server and worker, that this class stands for
+    codes: ClassVar[Tuple[str, ...]] = ()    # the same for errors whose reason no class stands for
+    default_code: ClassVar[str] = "FAILED_PRECONDITION"
+
+    def __init__(self, message: str, *, code: str = "", reason: str = "", metadata: Optional[Mapping[str, str]] = None,
+                 process: Optional[int] = None):
+        super().__init__(message)
+        self.message = message
+        self.code = code or self.default_code
+        self.reason = reason or (self.reasons[0] if self.reasons else self.code)
+        self.metadata: Dict[str, str] = dict(metadata or {})
+        self.process = process  # of the group, if the error was exchanged: where it happened
+
+    def __str__(self) -> str:
+        where = "" if self.process is None else f"process {self.process}: "
+        return where + _line(self.code, self.message, self.reason, self.metadata)
+
+    def __reduce__(self):
+        return _from_fields, (self.to_fields(),)
+
+    def to_fields(self) -> Dict[str, Any]:
+        """What from_fields() needs to make an equal error, in another process too."""
+        return {"kind": type(self).__name__, "message": self.message, "code": self.code, "reason": self.reason,
+                "metadata": self.metadata, "process": self.process}
+
+    def _names(self, key: str) -> List[str]:
+        """The names in a value of the metadata that joins them by commas."""
+        return [name.strip() for name in self.metadata.get(key, "").split(",") if name.strip()]
+
+    def _number(self, key: str) -> Optional[int]:
+        value = self.metadata.get(key, "")
+        return int(value) if value.lstrip("-").isdigit() else None
+
+
+class StateMoving(RemeshError):
+    """Another execution moves the state, or is about to."""
+    reasons = ("STATE_MOVING",)
+
+    @property
+    def execution(self) -> str:
+        """Its name; "" if it has none yet."""
+        return self.metadata.get("execution", "")
+
+
+class GenerationMismatch(RemeshError):
+    """The state is at another generation than the caller believes."""
+    reasons = ("GENERATION_MISMATCH",)
+
+    @property
+    def generation(self) -> Optional[int]:
+        """The state's generation."""
+        return self._number("generation")
+
+
+class NotReady(RemeshError):
+    """The state cannot be moved: hosts are away, or have not sealed all of their shards."""
+    reasons = ("STATE_NOT_READY",)
+
+    @property
+    def phase(self) -> str:
+        """The state's phase, such as "BUILDING"."""
+        return self.metadata.get("phase", "")
+
+    @property
+    def lost_hosts(self) -> List[str]:
+        """Hosts that are away, or back without their shards."""
+        return self._names("lost_hosts")
+
+    @property
+    def unsealed_hosts(self) -> List[str]:
+        """Hosts that have not sealed all of their shards."""
+        return self._names("unsealed_hosts")
+
+
+class StateReplaced(RemeshError):
+    """The name belongs to another state by now: the one that the caller knows was deleted, and another one created."""
+    reasons = ("STATE_REPLACED",)
+
+
+class StateCommitted(RemeshError):
+    """The state is written: its content, step and labels no longer change."""
+    reasons = ("STATE_COMMITTED", "SHARD_SEALED", "WRITE_ONCE")
+
+
+class GenerationRetired(RemeshError):
+    """The state is at a later generation by now."""
+    reasons = ("GENERATION_RETIRED",)
+    default_code = "NOT_FOUND"
+
+
+class NotFound(RemeshError):
+    """There is no state, generation, execution or worker of that name."""
+    codes = ("NOT_FOUND",)
+    default_code = "NOT_FOUND"
+
+
+class AlreadyExists(RemeshError):
+    """The name is taken."""
+    codes = ("ALREADY_EXISTS",)
+    default_code = "ALREADY_EXISTS"
+
+
+class DataLoss(RemeshError):
+    """Hosts that are there do not hold everything that the move needs."""
+    codes = ("DATA_LOSS",)
+    default_code = "DATA_LOSS"
+
+
+class MoveFailed(RemeshError):
+    """An execution ended FAILED or CANCELLED. The state is unchanged, at its source generation."""
+    reasons = ("MOVE_FAILED",)
+
+    def __init__(self, message: str, *, execution: Any = None, **fields: Any):
+        super().__init__(message, **fields)
+        self.execution = execution  # remesh.v1.Execution; None in processes that only learned of the error
+
+
+class NoRoom(RemeshError):
+    """A host's memory, or a device's, is too small for what was asked of it."""
+    reasons = ("MEMORY_EXHAUSTED", "DEVICE_MEMORY_EXHAUSTED", "CGROUP_MEMORY")
+    default_code = "RESOURCE_EXHAUSTED"
+
+    @property
+    def host(self) -> str:
+        """The host; "" if the error does not say."""
+        return self.metadata.get("host", "")
+
+    @property
+    def needed_bytes(self) -> Optional[int]:
+        """What was asked for."""
+        return self._number("needed_bytes")
+
+    @property
+    def free_bytes(self) -> Optional[int]:
+        """What the host had left."""
+        free = self._number("free_bytes")
+        limit, used = self._number("limit_bytes"), self._number("used_bytes")
+        return free if free is not None or limit is None or used is None else max(limit - used, 0)
+
+
+class HostDrained(RemeshError):
+    """An operator drains the host: nothing new may be placed on it."""
+    reasons = ("HOST_DRAINED",)
+
+
+class HostAway(RemeshError):
+    """A host of the request has no worker that is attached to the server."""
+    reasons = ("HOST_NOT_ATTACHED",)
+
+
+class WorkerTooOld(RemeshError):
+    """A host's worker does not know what was asked of it: it must be replaced by a newer version."""
+    reasons = ("WORKER_TOO_OLD",)
+    codes = ("UNIMPLEMENTED",)
+
+
+class Refused(RemeshError):
+    """The certificate or the user may not do this."""
+    codes = ("PERMISSION_DENIED", "UNAUTHENTICATED")
+    default_code = "PERMISSION_DENIED"
+
+
+class ServerAway(RemeshError):
+    """The server, or the host's worker, could not be reached for as long as the call may wait."""
+    codes = ("UNAVAILABLE",)
+    default_code = "UNAVAILABLE"
+
+
+class TimedOut(RemeshError, TimeoutError):
+    """What the call waited for did not happen in time."""
+    codes = ("DEADLINE_EXCEEDED",)
+    default_code = "DEADLINE_EXCEEDED"
+
+
+class BadArgument(RemeshError, ValueError):
+    """A value is not one that the server, the worker or this package takes; the message names the field and the value."""
+    codes = ("INVALID_ARGUMENT", "OUT_OF_RANGE")
+    default_code = "INVALID_ARGUMENT"
+
+
+class ForkedError(RemeshError):
+    """The object was made before a fork(), and this is the child: gRPC's connections do not survive that. Call connect() again."""
+    reasons = ("FORKED",)
+
+
+class Closed(RemeshError):
+    """The object was used after its close()."""
+    reasons = ("CLOSED",)
+
+
+class ProcessFailed(RemeshError):
+    """A process of the group raised an error that is none of this package's. It names the process and the error."""
+    reasons = ("PROCESS_FAILED",)
+    default_code = "UNKNOWN"
+
+
+class ValuesDiffer(RemeshError, AssertionError):
+    """Processes of a group passed different values where all must be equal."""
+    reasons = ("VALUES_DIFFER",)
+
+
+class NameMismatch(RemeshError):
+    """Processes of a group made different calls at the same point of their programs."""
+    reasons = ("NAME_MISMATCH",)
+
+
+class MemberLost(RemeshError):
+    """A process of the group has left it or died, and others wait for it."""
+    reasons = ("MEMBER_LOST",)
+    default_code = "ABORTED"
+
+
+class BarrierTimeout(TimedOut):
+    """Some processes of the group did not come in time; `absent` names them."""
+    reasons = ("BARRIER_TIMEOUT",)
+    codes = ()
+
+    @property
+    def absent(self) -> List[int]:
+        """Their ranks."""
+        return [int(rank) for rank in self._names("absent")]
+
+
+def from_grpc(error: grpc.RpcError, awaited: str = "", metadata: Optional[Mapping[str, str]] = None) -> RemeshError:
+    """The typed error of a refused call. awaited: what a call waited for that ended by its deadline. metadata: adds values that the
+    refusal does not name. Raise it `from None`, so that users do not see gRPC's traceback."""
+    info = error_info(error)
+    code = error.code().name
+    hint = tls_hint(error)
+    message = (error.details() or "") + (f" ({hint})" if hint else "")
+    if awaited and code == "DEADLINE_EXCEEDED":
+        message = f"waited until {awaited}"
+    return make(code, message, info.reason if info else "", {**(metadata or {}), **(dict(info.metadata) if info else {})})
+
+
+def from_status(status: status_pb2.Status, kind: Optional[Type[RemeshError]] = None, **fields: Any) -> RemeshError:
+    """The typed error of a status inside a message, such as Execution.error. kind: its class, if the caller decides."""
+    info = info_of(status)
+    reason, metadata = (info.reason, dict(info.metadata)) if info else ("", {})
+    return make(_code_name(status.code), status.message, reason, metadata, kind, **fields)
+
+
+def make(code: str, message: str, reason: str = "", metadata: Optional[Mapping[str, str]] = None,
+         kind: Optional[Type[RemeshError]] = None, **fields: Any) -> RemeshError:
+    """An error of the class that stands for the reason, else of the one for the code, else a RemeshError."""
+    chosen = kind or _class_for(code, reason)
+    return chosen(message, code=code, reason=reason or code, metadata=metadata, **fields)
+
+
+def to_bytes(error: BaseException) -> bytes:
+    """An error, to send to other processes. One of another package becomes a ProcessFailed, which names it."""
+    if not isinstance(error, RemeshError):
+        error = ProcessFailed(f"{type(error).__name__}: {error}")
+    fields = error.to_fields()
+    fields["message"] = fields["message"][:_MESSAGE_BYTES]
+    return json.dumps(fields).encode()
+
+
+def from_bytes(data: bytes) -> RemeshError:
+    """The error that to_bytes() wrote: of the same class if this process has that class."""
+    return _from_fields(json.loads(data))
+
+
+def _from_fields(fields: Mapping[str, Any]) -> RemeshError:
+    kinds = {kind.__name__: kind for kind in _classes()}
+    return make(fields["code"], fields["message"], fields["reason"], fields["metadata"], kinds.get(fields["kind"], RemeshError),
+                process=fields["process"])
+
+
+def _class_for(code: str, reason: str) -> Type[RemeshError]:
+    kinds = _classes()
+    by_reason = (kind for kind in kinds if reason and reason in kind.reasons)
+    by_code = (kind for kind in kinds if code in kind.codes)
+    return next(by_reason, None) or next(by_code, RemeshError)
+
+
+def _classes() -> List[Type[RemeshError]]:
+    """RemeshError and all classes derived from it, those of other modules too."""
+    found: List[Type[RemeshError]] = [RemeshError]
+    for kind in found:  # grows
+        found.extend(one for one in kind.__subclasses__() if one not in found)
+    return found
 
 
 def error_info(error: grpc.RpcError) -> Optional[error_details_pb2.ErrorInfo]:
@@ -27,8 +324,9 @@ def info_of(status: status_pb2.Status) -> Optional[error_details_pb2.ErrorInfo]:
 
 def describe(error: grpc.RpcError) -> str:
     """One line: "FAILED_PRECONDITION (STATE_NOT_READY): ... [state=jobs/a/states/b]"."""
-    hint = tls_hint(error)
-    return _line(error.code().name, error.details(), error_info(error)) + (f" ({hint})" if hint else "")
+    info, hint = error_info(error), tls_hint(error)
+    line = _line(error.code().name, error.details(), info.reason if info else "", info.metadata if info else {})
+    return line + (f" ({hint})" if hint else "")
 
 
 def tls_hint(error: grpc.RpcError) -> str:
@@ -54,12 +352,15 @@ def add_tls_hint(error: grpc.RpcError) -> None:
 
 def describe_status(status: status_pb2.Status) -> str:
     """As describe(), for a status inside a message, such as Execution.error."""
-    name = next((code.name for code in grpc.StatusCode if code.value[0] == status.code), str(status.code))
-    return _line(name, status.message, info_of(status))
+    info = info_of(status)
+    return _line(_code_name(status.code), status.message, info.reason if info else "", info.metadata if info else {})
 
 
-def _line(code, message, info):
-    if info is None:
-        return f"{code}: {message}"
-    values = "".join(f" {key}={value}" for key, value in sorted(info.metadata.items()))
-    return f"{code} ({info.reason}): {message}" + (f" [{values.strip()}]" if values else "")
+def _code_name(number: int) -> str:
+    return next((code.name for code in grpc.StatusCode if code.value[0] == number), str(number))
+
+
+def _line(code: str, message: str, reason: str, metadata: Mapping[str, str]) -> str:
+    what = f"{code} ({reason})" if reason and reason != code else code
+    values = " ".join(f"{key}={value}" for key, value in sorted(metadata.items()))
+    return " ".join(f"{what}: {message}".split("\n")) + (f" [{values}]" if values else "")
