@@ -14,17 +14,20 @@
 
 docs/python.md describes it. Log lines go to logging.getLogger("remesh").
 """
+
 import logging
 import os
 
-# Before grpc is imported: otherwise each fork(), such as a DataLoader's, prints a line about handlers that gRPC skips.
+# Before grpc is imported: otherwise each fork(), such as a DataLoader's, prints a line about
+# handlers that gRPC skips.
 os.environ.setdefault("GRPC_VERBOSITY", "ERROR")
 logging.getLogger("remesh").addHandler(logging.NullHandler())
 
-from remesh import buffers, errors, group, layout  # noqa: E402  pylint: disable=wrong-import-position
-from remesh.client import Client, connect  # noqa: E402  pylint: disable=wrong-import-position
-from remesh.layout import Array, Box  # noqa: E402  pylint: disable=wrong-import-position
-from remesh.state import State  # noqa: E402  pylint: disable=wrong-import-position
+# pylint: disable=wrong-import-position
+from remesh import buffers, errors, group, layout  # noqa: E402
+from remesh.client import Client, connect  # noqa: E402
+from remesh.layout import Array, Box  # noqa: E402
+from remesh.state import State  # noqa: E402
 
 __all__ = ["Array", "Box", "Client", "State", "buffers", "connect", "errors", "group", "layout"]
 __version__ = "0.1.0"

@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """The memory that a worker shares with its trainers: maps it, and writes into it.
 
-A file is mapped once for all shards in it, when the first of them is looked at. NumPy arrays keep it mapped while they live, and the
-memory of a retired generation is freed only when its last mapping is gone.
+A file is mapped once for all shards in it, when the first of them is looked at. NumPy arrays keep
+it mapped while they live, and the memory of a retired generation is freed only when its last
+mapping is gone.
 """
+
 import concurrent.futures
 import dataclasses
 import mmap
@@ -18,7 +20,11 @@ from remesh.elements import bit_width, numpy_dtype
 from remesh.layout import Box
 from remesh.v1 import local_pb2
 
-READ, WRITE, PRIVATE = "read", "write", "private"  # PRIVATE: may be written; no one else sees it, and it costs a copy of each page written
+# How memory is mapped. PRIVATE: it may be written, no one else sees that, and each page written is
+# copied.
+READ = "read"
+WRITE = "write"
+PRIVATE = "private"
 _ACCESS = {READ: mmap.ACCESS_READ, WRITE: mmap.ACCESS_WRITE, PRIVATE: mmap.ACCESS_COPY}
 SLICE_BYTES = 8 << 20
 
@@ -26,12 +32,14 @@ SLICE_BYTES = 8 << 20
 @dataclasses.dataclass(frozen=True)
 class Shard:
     """A box of an array on one device of this host."""
+
     info: local_pb2.Shard  # array name, device id, box, element type ...
-    _memory: Any           # what holds it: has part(offset, bytes)
+    _memory: Any  # what holds it: has part(offset, bytes)
 
     @property
     def bytes(self) -> Union[np.ndarray, device_memory.CudaBytes]:
-        """info.bytes bytes, dense row-major over the box, packed below a byte. Mapped on first use, by any thread."""
+        """info.bytes bytes, dense row-major over the box, packed below a byte. Mapped on first use,
+        by any thread."""
         return self._memory.part(self.info.offset, self.info.bytes)
 
     @property
@@ -40,32 +48,50 @@ class Shard:
         return Box.of(self.info.box)
 
     def values(self) -> np.ndarray:
-        """The same memory in the box's shape; bf16 and fp8 as unsigned integers. Types smaller than a byte, and memory of a GPU, have no
-        such view (TypeError): see CudaBytes."""
+        """The same memory in the box's shape; bf16 and fp8 as unsigned integers. Types smaller than
+        a byte, and memory of a GPU, have no such view (TypeError): see CudaBytes."""
         content = self.bytes
         if isinstance(content, device_memory.CudaBytes):
-            raise TypeError(f"{self.info.array}: on a GPU; torch.as_tensor(shard.bytes, device=\"cuda\") shares its memory")
+            hint = 'torch.as_tensor(shard.bytes, device="cuda") shares its memory'
+            raise TypeError(f"{self.info.array}: on a GPU; {hint}")
         if bit_width(self.info.element_type) < 8:
-            raise TypeError(f"{self.info.array}: {self.info.element_type} is packed below a byte; use .bytes")
+            raise TypeError(
+                f"{self.info.array}: {self.info.element_type} is packed below a byte; use .bytes"
+            )
         return content.view(numpy_dtype(self.info.element_type)).reshape(self.box.shape)
 
 
-def map_shards(shards: Iterable[local_pb2.Shard], access: str = READ, *, worker_socket: str = "", private: bool = False) -> List[Shard]:
-    """The shards of a worker's answer, mapped to be read (READ), written (WRITE) or, with private=True, written by this process alone.
-    worker_socket: needed for memory of GPUs. Nothing is opened before a shard is looked at: see open_all()."""
+def map_shards(
+    shards: Iterable[local_pb2.Shard],
+    access: str = READ,
+    *,
+    worker_socket: str = "",
+    private: bool = False,
+) -> List[Shard]:
+    """The shards of a worker's answer, mapped to be read (READ), written (WRITE) or, with
+    private=True, written by this process alone.
+    worker_socket: needed for memory of GPUs. Nothing is opened before a shard is looked at: see
+    open_all()."""
     memories: Dict[str, Any] = {}
     result = []
     for info in shards:
         key = info.path or info.device_memory.token
         if key not in memories:
-            memories[key] = (FileMap(info.path, PRIVATE if private else access) if info.path else
-                             _DeviceMap(worker_socket, info.device_memory, access == WRITE or private))
+            memories[key] = _memory_of(info, PRIVATE if private else access, worker_socket)
         result.append(Shard(info, memories[key]))
     return result
 
 
+def _memory_of(info: local_pb2.Shard, access: str, worker_socket: str) -> Any:
+    """What holds the shard, not opened yet."""
+    if info.path:
+        return FileMap(info.path, access)
+    return _DeviceMap(worker_socket, info.device_memory, access != READ)
+
+
 def open_all(shards: Sequence[Shard]) -> None:
-    """Opens what holds the shards now. FileNotFoundError or ConnectionError if their generation was retired since the worker answered."""
+    """Opens what holds the shards now. FileNotFoundError or ConnectionError if their generation was
+    retired since the worker answered."""
     for shard in shards:
         shard._memory.open()  # pylint: disable=protected-access
 
@@ -97,7 +123,9 @@ class FileMap(_LazyMap):
 
     def part(self, offset: int, count: int) -> np.ndarray:
         """`count` bytes from `offset` on."""
-        return np.frombuffer(self.open(), np.uint8, count, offset) if count else np.empty(0, np.uint8)
+        if count == 0:
+            return np.empty(0, np.uint8)
+        return np.frombuffer(self.open(), np.uint8, count, offset)
 
     def _open(self) -> Any:
         with open(self._path, "r+b" if self._access == WRITE else "rb") as file:
@@ -119,13 +147,16 @@ class _DeviceMap(_LazyMap):
         return device_memory.map_memory(*self._arguments)
 
 
-def write(jobs: Iterable[Tuple[Shard, Any]], threads: int = 2, slice_bytes: int = SLICE_BYTES) -> int:
+def write(
+    jobs: Iterable[Tuple[Shard, Any]], threads: int = 2, slice_bytes: int = SLICE_BYTES
+) -> int:
     """Writes each content into its shard, and returns the number of bytes.
 
-    jobs: pairs of a shard that State.allocate() returned and an array or bytes-like object of exactly its bytes, row-major. Files are
-    written by pwrite(), which is faster into new pages than stores into a mapping, `slice_bytes` at a time by as many threads. Contents
-    are read until the call returns. ValueError, before anything is written, for a content of another size; OSError if a write fails.
-    May be called by several threads for different shards."""
+    jobs: pairs of a shard that State.allocate() returned and an array or bytes-like object of
+    exactly its bytes, row-major. Files are written by pwrite(), which is faster into new pages than
+    stores into a mapping, `slice_bytes` at a time by as many threads. Contents are read until the
+    call returns. ValueError, before anything is written, for a content of another size; OSError if
+    a write fails. May be called by several threads for different shards."""
     plain = [(shard, _plain_bytes(shard, content)) for shard, content in jobs]
     files = [(shard, content) for shard, content in plain if shard.info.path]
     for shard, content in plain:
@@ -136,7 +167,10 @@ def write(jobs: Iterable[Tuple[Shard, Any]], threads: int = 2, slice_bytes: int 
         for shard, _ in files:
             if shard.info.path not in descriptors:
                 descriptors[shard.info.path] = os.open(shard.info.path, os.O_WRONLY | os.O_CLOEXEC)
-        slices = [(descriptors[shard.info.path], *part) for shard, content in files for part in _slices(shard, content, slice_bytes)]
+        slices = []
+        for shard, content in files:
+            descriptor = descriptors[shard.info.path]
+            slices += [(descriptor, *part) for part in _slices(shard, content, slice_bytes)]
         _write_all(slices, threads)
     finally:
         for descriptor in descriptors.values():
@@ -146,10 +180,12 @@ def write(jobs: Iterable[Tuple[Shard, Any]], threads: int = 2, slice_bytes: int 
 
 def _plain_bytes(shard: Shard, content: Any) -> memoryview:
     """The content as bytes, without a copy if it is row-major already."""
-    array = np.ascontiguousarray(content) if isinstance(content, np.ndarray) else np.frombuffer(content, np.uint8)
+    if not isinstance(content, np.ndarray):
+        content = np.frombuffer(content, np.uint8)
+    array = np.ascontiguousarray(content)
     if array.nbytes != shard.info.bytes:
-        raise ValueError(f"{shard.info.array}: content of {array.nbytes} bytes must be {shard.info.bytes}, those of "
-                         f"[{shard.box.lo}, {shard.box.hi}) of {shard.info.element_type}")
+        expected = f"{shard.info.bytes}, those of {shard.box} of {shard.info.element_type}"
+        raise ValueError(f"{shard.info.array}: content of {array.nbytes} bytes must be {expected}")
     return memoryview(array.reshape(-1).view(np.uint8))
 
 
@@ -162,9 +198,11 @@ def _store(shard: Shard, content: memoryview) -> None:
         memory[:] = source
 
 
-def _slices(shard: Shard, content: memoryview, slice_bytes: int) -> Iterator[Tuple[int, memoryview]]:
+def _slices(
+    shard: Shard, content: memoryview, slice_bytes: int
+) -> Iterator[Tuple[int, memoryview]]:
     for begin in range(0, content.nbytes, slice_bytes):
-        yield shard.info.offset + begin, content[begin:begin + slice_bytes]
+        yield shard.info.offset + begin, content[begin : begin + slice_bytes]
 
 
 def _write_all(slices: Sequence[Tuple[int, int, memoryview]], threads: int) -> None:
@@ -195,4 +233,3 @@ def _pwrite(descriptor: int, offset: int, content: memoryview) -> None:
     done = 0
     while done < content.nbytes:
         done += os.pwrite(descriptor, content[done:], offset + done)
-

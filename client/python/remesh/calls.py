@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Calls that outlast a restart of the other side: repeated while it cannot be reached, refused with one typed error."""
+"""Calls that outlast a restart of the other side: repeated while it cannot be reached, refused with
+one typed error."""
+
 import time
 from typing import Any, Callable, Iterator, Mapping, Optional, Union
 
@@ -7,10 +9,15 @@ import grpc
 
 from remesh import errors, forks
 
-# Answers may be long; a proxy must not stand between loopback and us.
-CHANNEL_OPTIONS = (("grpc.max_receive_message_length", -1), ("grpc.max_send_message_length", -1),
-                   ("grpc.enable_http_proxy", 0), ("grpc.max_reconnect_backoff_ms", 1000),
-                   ("grpc.min_reconnect_backoff_ms", 5000))  # what an attempt to connect may take
+# Answers may be long; a proxy must not stand between loopback and us. The last: what an attempt to
+# connect may take.
+CHANNEL_OPTIONS = (
+    ("grpc.max_receive_message_length", -1),
+    ("grpc.max_send_message_length", -1),
+    ("grpc.enable_http_proxy", 0),
+    ("grpc.max_reconnect_backoff_ms", 1000),
+    ("grpc.min_reconnect_backoff_ms", 5000),
+)
 CALL_SECONDS = 30.0
 PAUSE_SECONDS = 0.2
 
@@ -23,7 +30,8 @@ def may_come_back(error: grpc.RpcError, give_up: float) -> bool:
 
 
 def retry(method: Callable[[], Callable], request: Any, timeout: float) -> Any:
-    """Calls what method() returns, which may be another stub after each failure, until the other side answers. Raises gRPC's error."""
+    """Calls what method() returns, which may be another stub after each failure, until the other
+    side answers. Raises gRPC's error."""
     give_up = time.monotonic() + timeout
     while True:
         try:
@@ -35,8 +43,8 @@ def retry(method: Callable[[], Callable], request: Any, timeout: float) -> Any:
 
 
 def watch(method: Callable[[], Callable], request: Any, timeout: float) -> Iterator[Any]:
-    """Yields the messages of a Watch call without end; repeats the call when the server goes away and comes back. Raises gRPC's error,
-    DEADLINE_EXCEEDED among them."""
+    """Yields the messages of a Watch call without end; repeats the call when the server goes away
+    and comes back. Raises gRPC's error, DEADLINE_EXCEEDED among them."""
     give_up = time.monotonic() + timeout
     while True:
         stream = None
@@ -53,7 +61,8 @@ def watch(method: Callable[[], Callable], request: Any, timeout: float) -> Itera
 
 
 class Caller:
-    """Makes calls on behalf of one object: the same rules for the server and for a worker. Thread-safe."""
+    """Makes calls on behalf of one object: the same rules for the server and for a worker.
+    Thread-safe."""
 
     def __init__(self, what: str, metadata: Optional[Mapping[str, str]] = None):
         """what: the object's name in errors. metadata: added to those of errors."""
@@ -62,7 +71,8 @@ class Caller:
         self._closed = False
 
     def close(self) -> bool:
-        """Later calls raise Closed. Returns whether the connection is this process's to end: not in a forked child."""
+        """Later calls raise Closed. Returns whether the connection is this process's to end: not in
+        a forked child."""
         self._closed = True
         return self._guard.intact()
 
@@ -72,7 +82,13 @@ class Caller:
         if self._closed:
             raise errors.Closed(f"{self._what} is closed")
 
-    def call(self, method: Callable[[], Callable], request: Any, timeout: float = CALL_SECONDS, awaited: Awaited = "") -> Any:
+    def call(
+        self,
+        method: Callable[[], Callable],
+        request: Any,
+        timeout: float = CALL_SECONDS,
+        awaited: Awaited = "",
+    ) -> Any:
         """retry(), with a typed error."""
         self.check()
         try:
@@ -80,7 +96,9 @@ class Caller:
         except (grpc.RpcError, ValueError) as error:
             raise self.typed(error, timeout, awaited) from None
 
-    def watch(self, method: Callable[[], Callable], request: Any, timeout: float, awaited: Awaited = "") -> Iterator[Any]:
+    def watch(
+        self, method: Callable[[], Callable], request: Any, timeout: float, awaited: Awaited = ""
+    ) -> Iterator[Any]:
         """watch(), with a typed error."""
         self.check()
         try:
@@ -90,7 +108,8 @@ class Caller:
 
     def typed(self, error: Exception, timeout: float, awaited: Awaited = "") -> Exception:
         """The error to raise for what a call raised."""
-        if not isinstance(error, grpc.RpcError):  # gRPC's word for a channel that another thread closed
+        if not isinstance(error, grpc.RpcError):
+            # What gRPC raises when another thread has closed the channel.
             return errors.Closed(f"{self._what} is closed") if self._closed else error
         what = awaited() if callable(awaited) else awaited
         return errors.from_grpc(error, f"{what}, for {timeout:g} s" if what else "", self._metadata)

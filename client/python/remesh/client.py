@@ -1,16 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """connect(): the way from a trainer or a controller to remesh.
 
-    with remesh.connect() as client:                       # $REMESH_SOCKET; the worker knows the rest
+    with remesh.connect() as client:               # $REMESH_SOCKET; the worker knows the rest
         rows = remesh.layout.hlo("{devices=[4,1]<=[4]}", range(4))
         state = client.create("jobs/a/states/w", {"w": remesh.Array((8, 6), "f32", rows)})
         remesh.buffers.write((shard, content(shard)) for shard in state.allocate())
         state.seal()
         moved = state.wait_ready().reshard({"w": remesh.layout.replicated([0, 5])}).wait()
         for shard in state.read(moved.generation): use(shard.values())
+
+There is one Client a process; it may be used by all of its threads.
 """
+
 import os
-import re
 import uuid
 from typing import Dict, Iterator, Mapping, Optional
 
@@ -18,21 +20,37 @@ from remesh import calls, connection, contexts, errors, layout
 from remesh.host import Host
 from remesh.layout import Array
 from remesh.state import State
-from remesh.v1 import reshard_pb2_grpc, state_pb2, state_pb2_grpc, topology_pb2, worker_pb2, worker_pb2_grpc
+from remesh.v1 import (
+    reshard_pb2_grpc,
+    state_pb2,
+    state_pb2_grpc,
+    topology_pb2,
+    worker_pb2,
+    worker_pb2_grpc,
+)
 from remesh.worker import LocalState, Worker
 
 _PAGE = 1000
 
 
-def connect(socket: Optional[str] = None, server: Optional[str] = None, *, tls: Optional[connection.Tls] = None,
-            timeout: float = 30.0) -> "Client":
+def connect(
+    socket: Optional[str] = None,
+    server: Optional[str] = None,
+    *,
+    tls: Optional[connection.Tls] = None,
+    timeout: float = 30.0,
+) -> "Client":
     """Connects to the host's worker and, on first use, to its server.
 
-    socket: the worker's; None: $REMESH_SOCKET. With neither, the client has no host and can do only what the server alone does.
-    server: HOST:PORT; None: $REMESH_SERVER, else what the worker says, else the server of the current context (contexts.py).
-    tls: for the server; None: from REMESH_TLS_CA, _CERT, _KEY and _SERVER_NAME, else from the context that named the server, else none.
-    timeout: seconds to wait for the worker, which may not have been attached to its server yet. TimedOut, ServerAway; ValueError for
-    settings that cannot be right. Any thread may call it, and use what it returns."""
+    socket: the worker's; None: $REMESH_SOCKET. With neither, the client has no host and can do only
+    what the server alone does.
+    server: HOST:PORT; None: $REMESH_SERVER, else what the worker says, else the server of the
+    current context (contexts.py).
+    tls: for the server; None: from REMESH_TLS_CA, _CERT, _KEY and _SERVER_NAME, else from the
+    context that named the server, else none.
+    timeout: seconds to wait for the worker, which may not have been attached to its server yet.
+    TimedOut, ServerAway; ValueError for settings that cannot be right. Any thread may call it, and
+    use what it returns."""
     socket = socket or os.environ.get("REMESH_SOCKET", "")
     worker = Worker(socket, timeout) if socket else None
     try:
@@ -43,13 +61,9 @@ def connect(socket: Optional[str] = None, server: Optional[str] = None, *, tls: 
         raise
 
 
-def check_address(server: str) -> None:
-    """Refuses a URL and an address without a port: gRPC would look them up as names, and report that only when a call times out."""
-    if not re.fullmatch(r"(unix|dns|ipv4|ipv6|xds):.+|[^/]+:\d+", server):
-        raise ValueError(f"server: value {server!r} must be HOST:PORT, as in 10.0.0.1:7070")
-
-
-def _server_of(worker: Optional[Worker], server: Optional[str], tls: Optional[connection.Tls]) -> connection.ServerConnection:
+def _server_of(
+    worker: Optional[Worker], server: Optional[str], tls: Optional[connection.Tls]
+) -> connection.ServerConnection:
     """Who the server is, by whoever says it first; see connect()."""
     host = worker.host if worker else None
     address = server or os.environ.get("REMESH_SERVER", "") or (host.server if host else "")
@@ -58,16 +72,20 @@ def _server_of(worker: Optional[Worker], server: Optional[str], tls: Optional[co
         context = contexts.load()
         address = context.get("server", "")
     if not address:
-        raise ValueError("server: value '' must be HOST:PORT: set REMESH_SOCKET or REMESH_SERVER, or pass socket= or server=")
-    check_address(address)
+        hint = "set REMESH_SOCKET or REMESH_SERVER, or pass socket= or server="
+        raise ValueError(f"server: value '' must be HOST:PORT: {hint}")
+    connection.check_address(address)
     if host and address == host.server and host.tls_server_name:
         context = {"tls_server_name": host.tls_server_name}
-    return connection.ServerConnection(address, calls.CHANNEL_OPTIONS, tls or connection.Tls.of(context))
+    return connection.ServerConnection(
+        address, calls.CHANNEL_OPTIONS, tls or connection.Tls.of(context)
+    )
 
 
 class Client:
-    """A connection to the server and, if this machine has one, to its worker. Thread-safe. After a fork() every call in the child raises
-    ForkedError; after close(), Closed. Calls wait out a restart of the server or worker for as long as they may take."""
+    """A connection to the server and, if this machine has one, to its worker. Thread-safe. After a
+    fork() every call in the child raises ForkedError; after close(), Closed. Calls wait out a
+    restart of the server or worker for as long as they may take."""
 
     def __init__(self, worker: Optional[Worker], server: connection.ServerConnection):
         self._worker, self._server = worker, server
@@ -80,7 +98,8 @@ class Client:
         self.close()
 
     def close(self) -> None:
-        """Ends the connections. Mapped shards stay mapped. May be called twice, and in a forked child."""
+        """Ends the connections. Mapped shards stay mapped. May be called twice, and in a forked
+        child."""
         if self.calls.close():
             self._server.close()
         if self._worker:
@@ -90,7 +109,8 @@ class Client:
     def worker(self) -> Worker:
         """The connection to the host's worker. BadArgument if the client has none."""
         if self._worker is None:
-            raise errors.BadArgument("socket: value '' must be the path of the worker's socket: set REMESH_SOCKET or pass socket=")
+            hint = "set REMESH_SOCKET or pass socket="
+            raise errors.BadArgument(f"socket: value '' must be the worker's socket: {hint}")
         return self._worker
 
     @property
@@ -98,27 +118,48 @@ class Client:
         """This machine: its name and devices."""
         return self.worker.host
 
-    def create(self, name: str, arrays: Mapping[str, Array], *, step: int = 0, labels: Optional[Mapping[str, str]] = None,
-               topology: Optional[topology_pb2.Topology] = None) -> State:
-        """Declares a state that is written once: each host's trainer then allocates, writes and seals its shards, and the state is READY
-        when all have. name: jobs/{job}/states/{state}. topology: None: the workers' own device ids. AlreadyExists, HostAway,
-        HostDrained, WorkerTooOld, BadArgument."""
-        state = state_pb2.State(name=name, spec=layout.spec_of(arrays, topology), step=step, labels=labels, write_once=True)
+    def create(
+        self,
+        name: str,
+        arrays: Mapping[str, Array],
+        *,
+        step: int = 0,
+        labels: Optional[Mapping[str, str]] = None,
+        topology: Optional[topology_pb2.Topology] = None,
+    ) -> State:
+        """Declares a state that is written once: each host's trainer then allocates, writes and
+        seals its shards, and the state is READY when all have. name: jobs/{job}/states/{state}.
+        topology: None: the workers' own device ids. AlreadyExists, HostAway, HostDrained,
+        WorkerTooOld, BadArgument."""
+        state = state_pb2.State(
+            name=name,
+            spec=layout.spec_of(arrays, topology),
+            step=step,
+            labels=labels,
+            write_once=True,
+        )
         request = state_pb2.CreateStateRequest(state=state, request_id=str(uuid.uuid4()))
         return State(self, self.calls.call(lambda: self.state_stub().CreateState, request))
 
     def state(self, name: str) -> State:
         """The state of that name. NotFound."""
-        return State(self, self.calls.call(lambda: self.state_stub().GetState, state_pb2.GetStateRequest(name=name)))
+        return State(
+            self,
+            self.calls.call(
+                lambda: self.state_stub().GetState, state_pb2.GetStateRequest(name=name)
+            ),
+        )
 
     def local(self, name: str, uid: str = "") -> LocalState:
-        """A state's shards on this host, without a call to the server. uid: State.uid; "": that of the state that the worker knows or
-        comes to know."""
+        """A state's shards on this host, without a call to the server. uid: State.uid; "": that of
+        the state that the worker knows or comes to know."""
         return LocalState(self.worker, name, uid)
 
     def states(self, parent: str = "") -> Iterator[State]:
         """All states of a job (jobs/{job}), or of all jobs, by name; without their arrays."""
-        request = state_pb2.ListStatesRequest(parent=parent, page_size=_PAGE, view=state_pb2.ListStatesRequest.BASIC)
+        request = state_pb2.ListStatesRequest(
+            parent=parent, page_size=_PAGE, view=state_pb2.ListStatesRequest.BASIC
+        )
         while True:
             page = self.calls.call(lambda: self.state_stub().ListStates, request)
             for proto in page.states:
@@ -131,15 +172,17 @@ class Client:
         """All workers that the server knows, by name."""
         request = worker_pb2.ListWorkersRequest(page_size=_PAGE)
         while True:
-            page = self.calls.call(lambda: worker_pb2_grpc.WorkerServiceStub(self.channel()).ListWorkers, request)
+            page = self.calls.call(
+                lambda: worker_pb2_grpc.WorkerServiceStub(self.channel()).ListWorkers, request
+            )
             yield from page.workers
             request.page_token = page.next_page_token
             if not page.next_page_token:
                 return
 
     def channel(self):
-        """The gRPC channel to the server as it is now, for calls that have no method here. It may be another after a change of
-        certificates."""
+        """The gRPC channel to the server as it is now, for calls that have no method here. It may
+        be another after a change of certificates."""
         self.calls.check()
         return self._server.channel()
 

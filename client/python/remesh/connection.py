@@ -3,6 +3,7 @@
 import dataclasses
 import os
 import pathlib
+import re
 import threading
 from typing import Dict, Optional, Tuple
 
@@ -45,6 +46,13 @@ class Tls:
             if mark not in contents[-1]:
                 raise ValueError(f"tls.{field}: value {path!r} must hold PEM with {mark.decode().rstrip('-')}")
         return tuple(contents)
+
+
+def check_address(server: str) -> None:
+    """Refuses a URL and an address without a port: gRPC would look them up as names, and report
+    that only when a call times out."""
+    if not re.fullmatch(r"(unix|dns|ipv4|ipv6|xds):.+|[^/]+:\d+", server):
+        raise ValueError(f"server: value {server!r} must be HOST:PORT, as in 10.0.0.1:7070")
 
 
 class ServerConnection:

@@ -1,14 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What calls raise: one class for each thing that a caller can act on, chosen by the reason that the server or worker gave.
+"""What calls raise: one class for each thing that a caller can act on, chosen by the reason that
+the server or worker gave.
 
     try:
         state.reshard(targets)
     except errors.NotReady as error:
         print(error.lost_hosts)
 
-Every error is a RemeshError: `code` is gRPC's name of the code, `reason` is stable and in upper case, `metadata` holds every value that
-the message names. Its text is one line. Below the classes: the details of a grpc.RpcError, for users of the stubs and of Trainer.
+Every error is a RemeshError: `code` is gRPC's name of the code, `reason` is stable and in upper
+case, `metadata` holds every value that the message names. Its text is one line. Below the classes:
+the details of a grpc.RpcError, for users of the stubs and of Trainer.
 """
+
 import json
 from typing import Any, ClassVar, Dict, List, Mapping, Optional, Tuple, Type
 
@@ -21,18 +24,29 @@ _MESSAGE_BYTES = 4096  # of an error that is sent to other processes
 
 class RemeshError(Exception):
     """Any error of this package, and one whose reason has no class of its own."""
-    reasons: ClassVar[Tuple[str, ...]] = ()  # of the server and worker, that this class stands for
-    codes: ClassVar[Tuple[str, ...]] = ()    # the same for errors whose reason no class stands for
+
+    # Reasons of the server and worker that the class stands for, and codes: of errors whose reason
+    # no class stands for.
+    reasons: ClassVar[Tuple[str, ...]] = ()
+    codes: ClassVar[Tuple[str, ...]] = ()
     default_code: ClassVar[str] = "FAILED_PRECONDITION"
 
-    def __init__(self, message: str, *, code: str = "", reason: str = "", metadata: Optional[Mapping[str, str]] = None,
-                 process: Optional[int] = None):
+    def __init__(
+        self,
+        message: str,
+        *,
+        code: str = "",
+        reason: str = "",
+        metadata: Optional[Mapping[str, str]] = None,
+        process: Optional[int] = None,
+    ):
         super().__init__(message)
         self.message = message
         self.code = code or self.default_code
         self.reason = reason or (self.reasons[0] if self.reasons else self.code)
         self.metadata: Dict[str, str] = dict(metadata or {})
-        self.process = process  # of the group, if the error was exchanged: where it happened
+        # Of the group, if the error was exchanged: where it happened.
+        self.process = process
 
     def __str__(self) -> str:
         where = "" if self.process is None else f"process {self.process}: "
@@ -43,8 +57,14 @@ class RemeshError(Exception):
 
     def to_fields(self) -> Dict[str, Any]:
         """What from_fields() needs to make an equal error, in another process too."""
-        return {"kind": type(self).__name__, "message": self.message, "code": self.code, "reason": self.reason,
-                "metadata": self.metadata, "process": self.process}
+        return {
+            "kind": type(self).__name__,
+            "message": self.message,
+            "code": self.code,
+            "reason": self.reason,
+            "metadata": self.metadata,
+            "process": self.process,
+        }
 
     def _names(self, key: str) -> List[str]:
         """The names in a value of the metadata that joins them by commas."""
@@ -57,6 +77,7 @@ class RemeshError(Exception):
 
 class StateMoving(RemeshError):
     """Another execution moves the state, or is about to."""
+
     reasons = ("STATE_MOVING",)
 
     @property
@@ -67,6 +88,7 @@ class StateMoving(RemeshError):
 
 class GenerationMismatch(RemeshError):
     """The state is at another generation than the caller believes."""
+
     reasons = ("GENERATION_MISMATCH",)
 
     @property
@@ -77,6 +99,7 @@ class GenerationMismatch(RemeshError):
 
 class NotReady(RemeshError):
     """The state cannot be moved: hosts are away, or have not sealed all of their shards."""
+
     reasons = ("STATE_NOT_READY",)
 
     @property
@@ -96,50 +119,60 @@ class NotReady(RemeshError):
 
 
 class StateReplaced(RemeshError):
-    """The name belongs to another state by now: the one that the caller knows was deleted, and another one created."""
+    """The name belongs to another state by now: the one that the caller knows was deleted, and
+    another one created."""
+
     reasons = ("STATE_REPLACED",)
 
 
 class StateCommitted(RemeshError):
     """The state is written: its content, step and labels no longer change."""
+
     reasons = ("STATE_COMMITTED", "SHARD_SEALED", "WRITE_ONCE")
 
 
 class GenerationRetired(RemeshError):
     """The state is at a later generation by now."""
+
     reasons = ("GENERATION_RETIRED",)
     default_code = "NOT_FOUND"
 
 
 class NotFound(RemeshError):
     """There is no state, generation, execution or worker of that name."""
+
     codes = ("NOT_FOUND",)
     default_code = "NOT_FOUND"
 
 
 class AlreadyExists(RemeshError):
     """The name is taken."""
+
     codes = ("ALREADY_EXISTS",)
     default_code = "ALREADY_EXISTS"
 
 
 class DataLoss(RemeshError):
     """Hosts that are there do not hold everything that the move needs."""
+
     codes = ("DATA_LOSS",)
     default_code = "DATA_LOSS"
 
 
 class MoveFailed(RemeshError):
     """An execution ended FAILED or CANCELLED. The state is unchanged, at its source generation."""
+
     reasons = ("MOVE_FAILED",)
 
     def __init__(self, message: str, *, execution: Any = None, **fields: Any):
         super().__init__(message, **fields)
-        self.execution = execution  # remesh.v1.Execution; None in processes that only learned of the error
+        # remesh.v1.Execution; None in processes that only learned of the error.
+        self.execution = execution
 
 
 class NoRoom(RemeshError):
     """A host's memory, or a device's, is too small for what was asked of it."""
+
     reasons = ("MEMORY_EXHAUSTED", "DEVICE_MEMORY_EXHAUSTED", "CGROUP_MEMORY")
     default_code = "RESOURCE_EXHAUSTED"
 
@@ -163,78 +196,96 @@ class NoRoom(RemeshError):
 
 class HostDrained(RemeshError):
     """An operator drains the host: nothing new may be placed on it."""
+
     reasons = ("HOST_DRAINED",)
 
 
 class HostAway(RemeshError):
     """A host of the request has no worker that is attached to the server."""
+
     reasons = ("HOST_NOT_ATTACHED",)
 
 
 class WorkerTooOld(RemeshError):
-    """A host's worker does not know what was asked of it: it must be replaced by a newer version."""
+    """A host's worker does not know what was asked of it: it must be replaced by a newer
+    version."""
+
     reasons = ("WORKER_TOO_OLD",)
     codes = ("UNIMPLEMENTED",)
 
 
 class Refused(RemeshError):
     """The certificate or the user may not do this."""
+
     codes = ("PERMISSION_DENIED", "UNAUTHENTICATED")
     default_code = "PERMISSION_DENIED"
 
 
 class ServerAway(RemeshError):
     """The server, or the host's worker, could not be reached for as long as the call may wait."""
+
     codes = ("UNAVAILABLE",)
     default_code = "UNAVAILABLE"
 
 
 class TimedOut(RemeshError, TimeoutError):
     """What the call waited for did not happen in time."""
+
     codes = ("DEADLINE_EXCEEDED",)
     default_code = "DEADLINE_EXCEEDED"
 
 
 class BadArgument(RemeshError, ValueError):
-    """A value is not one that the server, the worker or this package takes; the message names the field and the value."""
+    """A value is not one that the server, the worker or this package takes; the message names the
+    field and the value."""
+
     codes = ("INVALID_ARGUMENT", "OUT_OF_RANGE")
     default_code = "INVALID_ARGUMENT"
 
 
 class ForkedError(RemeshError):
-    """The object was made before a fork(), and this is the child: gRPC's connections do not survive that. Call connect() again."""
+    """The object was made before a fork(), and this is the child: gRPC's connections do not survive
+    that. Call connect() again."""
+
     reasons = ("FORKED",)
 
 
 class Closed(RemeshError):
     """The object was used after its close()."""
+
     reasons = ("CLOSED",)
 
 
 class ProcessFailed(RemeshError):
-    """A process of the group raised an error that is none of this package's. It names the process and the error."""
+    """A process of the group raised an error that is none of this package's. It names the process
+    and the error."""
+
     reasons = ("PROCESS_FAILED",)
     default_code = "UNKNOWN"
 
 
 class ValuesDiffer(RemeshError, AssertionError):
     """Processes of a group passed different values where all must be equal."""
+
     reasons = ("VALUES_DIFFER",)
 
 
 class NameMismatch(RemeshError):
     """Processes of a group made different calls at the same point of their programs."""
+
     reasons = ("NAME_MISMATCH",)
 
 
 class MemberLost(RemeshError):
     """A process of the group has left it or died, and others wait for it."""
+
     reasons = ("MEMBER_LOST",)
     default_code = "ABORTED"
 
 
 class BarrierTimeout(TimedOut):
     """Some processes of the group did not come in time; `absent` names them."""
+
     reasons = ("BARRIER_TIMEOUT",)
     codes = ()
 
@@ -244,34 +295,53 @@ class BarrierTimeout(TimedOut):
         return [int(rank) for rank in self._names("absent")]
 
 
-def from_grpc(error: grpc.RpcError, awaited: str = "", metadata: Optional[Mapping[str, str]] = None) -> RemeshError:
-    """The typed error of a refused call. awaited: what a call waited for that ended by its deadline. metadata: adds values that the
-    refusal does not name. Raise it `from None`, so that users do not see gRPC's traceback."""
+def from_grpc(
+    error: grpc.RpcError, awaited: str = "", metadata: Optional[Mapping[str, str]] = None
+) -> RemeshError:
+    """The typed error of a refused call. awaited: what a call waited for that ended by its
+    deadline. metadata: adds values that the refusal does not name. Raise it `from None`, so that
+    users do not see gRPC's traceback."""
     info = error_info(error)
     code = error.code().name
     hint = tls_hint(error)
     message = (error.details() or "") + (f" ({hint})" if hint else "")
     if awaited and code == "DEADLINE_EXCEEDED":
         message = f"waited until {awaited}"
-    return make(code, message, info.reason if info else "", {**(metadata or {}), **(dict(info.metadata) if info else {})})
+    return make(
+        code,
+        message,
+        info.reason if info else "",
+        {**(metadata or {}), **(dict(info.metadata) if info else {})},
+    )
 
 
-def from_status(status: status_pb2.Status, kind: Optional[Type[RemeshError]] = None, **fields: Any) -> RemeshError:
-    """The typed error of a status inside a message, such as Execution.error. kind: its class, if the caller decides."""
+def from_status(
+    status: status_pb2.Status, kind: Optional[Type[RemeshError]] = None, **fields: Any
+) -> RemeshError:
+    """The typed error of a status inside a message, such as Execution.error. kind: its class, if
+    the caller decides."""
     info = info_of(status)
     reason, metadata = (info.reason, dict(info.metadata)) if info else ("", {})
     return make(_code_name(status.code), status.message, reason, metadata, kind, **fields)
 
 
-def make(code: str, message: str, reason: str = "", metadata: Optional[Mapping[str, str]] = None,
-         kind: Optional[Type[RemeshError]] = None, **fields: Any) -> RemeshError:
-    """An error of the class that stands for the reason, else of the one for the code, else a RemeshError."""
+def make(
+    code: str,
+    message: str,
+    reason: str = "",
+    metadata: Optional[Mapping[str, str]] = None,
+    kind: Optional[Type[RemeshError]] = None,
+    **fields: Any,
+) -> RemeshError:
+    """An error of the class that stands for the reason, else of the one for the code, else a
+    RemeshError."""
     chosen = kind or _class_for(code, reason)
     return chosen(message, code=code, reason=reason or code, metadata=metadata, **fields)
 
 
 def to_bytes(error: BaseException) -> bytes:
-    """An error, to send to other processes. One of another package becomes a ProcessFailed, which names it."""
+    """An error, to send to other processes. One of another package becomes a ProcessFailed, which
+    names it."""
     if not isinstance(error, RemeshError):
         error = ProcessFailed(f"{type(error).__name__}: {error}")
     fields = error.to_fields()
@@ -286,8 +356,14 @@ def from_bytes(data: bytes) -> RemeshError:
 
 def _from_fields(fields: Mapping[str, Any]) -> RemeshError:
     kinds = {kind.__name__: kind for kind in _classes()}
-    return make(fields["code"], fields["message"], fields["reason"], fields["metadata"], kinds.get(fields["kind"], RemeshError),
-                process=fields["process"])
+    return make(
+        fields["code"],
+        fields["message"],
+        fields["reason"],
+        fields["metadata"],
+        kinds.get(fields["kind"], RemeshError),
+        process=fields["process"],
+    )
 
 
 def _class_for(code: str, reason: str) -> Type[RemeshError]:
@@ -325,21 +401,35 @@ def info_of(status: status_pb2.Status) -> Optional[error_details_pb2.ErrorInfo]:
 def describe(error: grpc.RpcError) -> str:
     """One line: "FAILED_PRECONDITION (STATE_NOT_READY): ... [state=jobs/a/states/b]"."""
     info, hint = error_info(error), tls_hint(error)
-    line = _line(error.code().name, error.details(), info.reason if info else "", info.metadata if info else {})
+    line = _line(
+        error.code().name,
+        error.details(),
+        info.reason if info else "",
+        info.metadata if info else {},
+    )
     return line + (f" ({hint})" if hint else "")
 
 
 def tls_hint(error: grpc.RpcError) -> str:
-    """In plain words what gRPC says of a server that speaks TLS while we do not, or the other way round; "" for all else. A server that
-    closes a new connection at once may have another reason for it, which is then named too."""
+    """In plain words what gRPC says of a server that speaks TLS while we do not, or the other way
+    round; "" for all else. A server that closes a new connection at once may have another reason
+    for it, which is then named too."""
     words = error.details() or ""
     if error.code() != grpc.StatusCode.UNAVAILABLE or error_info(error) is not None:
         return ""
     if "WRONG_VERSION_NUMBER" in words or "wrong version number" in words:
-        return "the server does not speak TLS: leave out REMESH_TLS_CA, REMESH_TLS_CERT and REMESH_TLS_KEY, or tls="
-    if "failed to connect" in words and any(each in words for each in ("Socket closed", "Connection reset", "Broken pipe")):
-        return ("the server closed the connection at once: if it speaks TLS, set REMESH_TLS_CA, REMESH_TLS_CERT and REMESH_TLS_KEY, or tls=, "
-                "to a certificate that it accepts; else it stops, or takes no more connections from here")
+        return (
+            "the server does not speak TLS: leave out REMESH_TLS_CA, REMESH_TLS_CERT and "
+            "REMESH_TLS_KEY, or tls="
+        )
+    if "failed to connect" in words and any(
+        each in words for each in ("Socket closed", "Connection reset", "Broken pipe")
+    ):
+        return (
+            "the server closed the connection at once: if it speaks TLS, set REMESH_TLS_CA, "
+            "REMESH_TLS_CERT and REMESH_TLS_KEY, or tls=, to a certificate that it accepts; else "
+            "it stops, or takes no more connections from here"
+        )
     return ""
 
 
@@ -353,7 +443,12 @@ def add_tls_hint(error: grpc.RpcError) -> None:
 def describe_status(status: status_pb2.Status) -> str:
     """As describe(), for a status inside a message, such as Execution.error."""
     info = info_of(status)
-    return _line(_code_name(status.code), status.message, info.reason if info else "", info.metadata if info else {})
+    return _line(
+        _code_name(status.code),
+        status.message,
+        info.reason if info else "",
+        info.metadata if info else {},
+    )
 
 
 def _code_name(number: int) -> str:

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Notices a fork(): gRPC's connections belong to the process that made them."""
+
 import os
 
 from remesh import errors
@@ -28,4 +29,5 @@ class ForkGuard:
     def check(self) -> None:
         """ForkedError in a child of that process."""
         if not self.intact():
-            raise errors.ForkedError(f"{self._what} was made before a fork() and cannot be used in the child: call connect() there")
+            hint = "call connect() there"
+            raise errors.ForkedError(f"{self._what} cannot be used in a forked child: {hint}")

@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """A world of processes, and how they agree.
 
-Every process of a group makes the same calls in the same order, from the thread that owns the group: never from a background thread, for
-the calls of other processes would wait for it. `name` says what the call is for; processes that are at different calls learn so from the
-names (NameMismatch) instead of mixing their payloads.
+Every process of a group makes the same calls in the same order, from the thread that owns the
+group: never from a background thread, for the calls of other processes would wait for it. `name`
+says what the call is for; processes that are at different calls learn so from the names
+(NameMismatch) instead of mixing their payloads.
 """
+
 import contextlib
 import json
 from typing import Callable, Dict, Iterator, List, Optional, Protocol, Union
@@ -16,6 +18,7 @@ Payload = Union[bytes, BaseException]
 
 class Group(Protocol):
     """Processes 0 ... size - 1, of which this one is `rank`."""
+
     rank: int
     size: int
 
@@ -23,7 +26,8 @@ class Group(Protocol):
         """Returns when every process has called it."""
 
     def agree(self, name: str, value: bytes) -> None:
-        """Returns if every process passed an equal value; else ValuesDiffer on all, naming who passed what."""
+        """Returns if every process passed an equal value; else ValuesDiffer on all, naming who
+        passed what."""
 
     def gather(self, name: str, payload: bytes, to: int = 0) -> Optional[List[bytes]]:
         """The payloads of all processes, by rank, on process `to`; None on the others."""
@@ -32,11 +36,18 @@ class Group(Protocol):
         """The payload of process `root`, on all. What other processes pass is ignored."""
 
 
-def exchange(group: Group, name: str, payload: Payload, decide: Callable[[List[bytes]], bytes] = lambda payloads: b"") -> bytes:
-    """One exchange of outcomes: every process passes its payload, or the error that it met. Process 0 decides by the payloads, and may
-    raise. All return what it decided, or all raise the same error, which names the process that met it first by rank.
+def exchange(
+    group: Group,
+    name: str,
+    payload: Payload,
+    decide: Callable[[List[bytes]], bytes] = lambda payloads: b"",
+) -> bytes:
+    """One exchange of outcomes: every process passes its payload, or the error that it met. Process
+    0 decides by the payloads, and may raise. All return what it decided, or all raise the same
+    error, which names the process that met it first by rank.
 
-    An error of another package is raised as ProcessFailed; on the process that met it, from the original."""
+    An error of another package is raised as ProcessFailed; on the process that met it, from the
+    original."""
     failed = isinstance(payload, BaseException)
     outcome = b"E" + _located(payload, group.rank) if failed else b"P" + payload
     outcomes = group.gather(name, outcome)
@@ -51,8 +62,8 @@ def exchange(group: Group, name: str, payload: Payload, decide: Callable[[List[b
 def together(group: Group, name: str) -> Iterator[None]:
     """Runs the block on every process, then exchange(): all go on, or all raise the same error.
 
-        with together(job_group, "restore"):
-            ...  # what may fail on some of them; no call to the group
+    with together(job_group, "restore"):
+        ...  # what may fail on some of them; no call to the group
     """
     try:
         yield
@@ -68,8 +79,12 @@ def check_equal(values: List[bytes], name: str) -> None:
     for rank, value in enumerate(values):
         ranks.setdefault(value, []).append(rank)
     if len(ranks) > 1:
-        passed = "; ".join(f"processes {_ranks(who)}: {_shown(value)}" for value, who in list(ranks.items())[:8])
-        raise errors.ValuesDiffer(f"{name}: {len(ranks)} different values: {passed}", metadata={"name": name})
+        passed = "; ".join(
+            f"processes {_ranks(who)}: {_shown(value)}" for value, who in list(ranks.items())[:8]
+        )
+        raise errors.ValuesDiffer(
+            f"{name}: {len(ranks)} different values: {passed}", metadata={"name": name}
+        )
 
 
 def _verdict(outcomes: List[bytes], decide: Callable[[List[bytes]], bytes]) -> bytes:
@@ -84,7 +99,8 @@ def _verdict(outcomes: List[bytes], decide: Callable[[List[bytes]], bytes]) -> b
 
 
 def _located(error: BaseException, rank: Optional[int]) -> bytes:
-    """The error's bytes, with the process that met it. An error that was exchanged before keeps its process."""
+    """The error's bytes, with the process that met it. An error that was exchanged before keeps its
+    process."""
     fields = json.loads(errors.to_bytes(error))
     if fields["process"] is None:
         fields["process"] = rank

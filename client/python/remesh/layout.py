@@ -1,16 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Layouts: how an array is spread over devices. Frozen values, equal if they are written alike, that make messages by proto().
+"""Layouts: how an array is spread over devices. Frozen values, equal if they are written alike,
+that make messages by proto().
 
     hlo("{devices=[4,1]<=[4]}", range(4))              XLA's text
-    named({"data": 2, "model": 4}, (None, "model"), range(8))      a mesh of named axes and what cuts each dimension, as in JAX
+    named({"data": 2, "model": 4}, (None, "model"), range(8))
+                                                       a mesh of named axes and what cuts each
+                                                       dimension, as in JAX
     dtensor((2, 4), (replicate(), shard(0)), range(8))  torch's DTensor
     boxes({0: [Box((0,), (4,))], 5: [Box((4,), (8,))]})  which boxes each device holds
     replicated(range(4))                               all of it on each device
 
-Device ids are those of Host.devices, or of the state's topology if it has one. memory_kind: "" or "device", "pinned_host",
-"unpinned_host". All functions are pure and may be called by any thread; they raise ValueError, naming the field, for a value that
-cannot be written.
+Device ids are those of Host.devices, or of the state's topology if it has one. memory_kind: "" or
+"device", "pinned_host", "unpinned_host". All functions are pure and may be called by any thread;
+they raise ValueError, naming the field, for a value that cannot be written.
 """
+
 import collections
 import dataclasses
 import math
@@ -25,6 +29,7 @@ MEMORY_KINDS = ("", "device", "pinned_host", "unpinned_host")
 
 class Box(NamedTuple):
     """A half-open range of indices: dimension d spans [lo[d], hi[d])."""
+
     lo: Tuple[int, ...]
     hi: Tuple[int, ...]
 
@@ -61,6 +66,7 @@ class Box(NamedTuple):
 @dataclasses.dataclass(frozen=True)
 class Hlo:
     """See hlo()."""
+
     text: str
     devices: Tuple[int, ...]
     memory_kind: str = ""
@@ -68,12 +74,15 @@ class Hlo:
     def proto(self, rank: Optional[int] = None) -> sharding_pb2.Sharding:
         """The message; `rank` makes no difference."""
         del rank
-        return sharding_pb2.Sharding(hlo_text=self.text, devices=device_list(self.devices), memory_kind=self.memory_kind)
+        return sharding_pb2.Sharding(
+            hlo_text=self.text, devices=device_list(self.devices), memory_kind=self.memory_kind
+        )
 
 
 @dataclasses.dataclass(frozen=True)
 class Named:
     """See named()."""
+
     axes: Tuple[Tuple[str, int], ...]
     spec: Tuple[Tuple[str, ...], ...]  # for each dimension: the axes that cut it
     devices: Tuple[int, ...]
@@ -90,12 +99,16 @@ class Named:
             dimension = message.dim_shardings.add(is_closed=True)
             for axis in cut:
                 dimension.axes.add(mesh_axis_index=index[axis])
-        return sharding_pb2.Sharding(named=message, devices=device_list(self.devices), memory_kind=self.memory_kind)
+        return sharding_pb2.Sharding(
+            named=message, devices=device_list(self.devices), memory_kind=self.memory_kind
+        )
 
 
 @dataclasses.dataclass(frozen=True)
 class Placement:
-    """What a DTensor does along one dimension of its mesh: see shard(), replicate() and strided_shard()."""
+    """What a DTensor does along one dimension of its mesh: see shard(), replicate() and
+    strided_shard()."""
+
     kind: str
     dim: int = 0
     split_factor: int = 1
@@ -113,6 +126,7 @@ class Placement:
 @dataclasses.dataclass(frozen=True)
 class DTensor:
     """See dtensor()."""
+
     mesh: Tuple[int, ...]
     placements: Tuple[Placement, ...]
     devices: Tuple[int, ...]
@@ -121,13 +135,18 @@ class DTensor:
     def proto(self, rank: Optional[int] = None) -> sharding_pb2.Sharding:
         """The message; `rank` makes no difference."""
         del rank
-        form = sharding_pb2.DTensorSharding(mesh_shape=self.mesh, placements=[each.proto() for each in self.placements])
-        return sharding_pb2.Sharding(dtensor=form, devices=device_list(self.devices), memory_kind=self.memory_kind)
+        form = sharding_pb2.DTensorSharding(
+            mesh_shape=self.mesh, placements=[each.proto() for each in self.placements]
+        )
+        return sharding_pb2.Sharding(
+            dtensor=form, devices=device_list(self.devices), memory_kind=self.memory_kind
+        )
 
 
 @dataclasses.dataclass(frozen=True)
 class Boxes:
     """See boxes()."""
+
     by_device: Tuple[Tuple[int, Tuple[Box, ...]], ...]
     memory_kind: str = ""
 
@@ -148,6 +167,7 @@ class Boxes:
 @dataclasses.dataclass(frozen=True)
 class Written:
     """A layout that came in a message, in whatever form it has there."""
+
     data: bytes
 
     def proto(self, rank: Optional[int] = None) -> sharding_pb2.Sharding:
@@ -169,9 +189,14 @@ def replicated(devices: Iterable[int], memory_kind: str = "") -> Hlo:
     return hlo("{replicated}", devices, memory_kind)
 
 
-def named(axes: Mapping[str, int], spec: Sequence[Union[None, str, Sequence[str]]], devices: Iterable[int], memory_kind: str = "") -> Named:
-    """A mesh of named axes, row-major over `devices`. spec: for each dimension of the array the axis or axes that cut it, or None;
-    dimensions beyond it are not cut."""
+def named(
+    axes: Mapping[str, int],
+    spec: Sequence[Union[None, str, Sequence[str]]],
+    devices: Iterable[int],
+    memory_kind: str = "",
+) -> Named:
+    """A mesh of named axes, row-major over `devices`. spec: for each dimension of the array the
+    axis or axes that cut it, or None; dimensions beyond it are not cut."""
     cuts = tuple(_axes_of(cut) for cut in spec)
     used = [axis for cut in cuts for axis in cut]
     for axis in used:
@@ -181,17 +206,28 @@ def named(axes: Mapping[str, int], spec: Sequence[Union[None, str, Sequence[str]
             raise ValueError(f"spec: value {axis!r} must not cut twice")
     ids = _ids(devices)
     if math.prod(axes.values()) != len(ids):
-        raise ValueError(f"devices: {len(ids)} ids must be {math.prod(axes.values())}, the product of the axes {dict(axes)}")
+        product = f"{math.prod(axes.values())}, the product of the axes {dict(axes)}"
+        raise ValueError(f"devices: {len(ids)} ids must be {product}")
     return Named(tuple(axes.items()), cuts, ids, _memory_kind(memory_kind))
 
 
-def dtensor(mesh: Sequence[int], placements: Sequence[Placement], devices: Iterable[int], memory_kind: str = "") -> DTensor:
-    """torch's DTensor: a mesh of that shape, row-major over `devices`, with a placement for each of its dimensions."""
+def dtensor(
+    mesh: Sequence[int],
+    placements: Sequence[Placement],
+    devices: Iterable[int],
+    memory_kind: str = "",
+) -> DTensor:
+    """torch's DTensor: a mesh of that shape, row-major over `devices`, with a placement for each of
+    its dimensions."""
     ids = _ids(devices)
     if len(mesh) != len(placements):
-        raise ValueError(f"placements: {len(placements)} must be {len(mesh)}, one for each dimension of the mesh")
+        raise ValueError(
+            f"placements: {len(placements)} must be {len(mesh)}, one for each dimension of the mesh"
+        )
     if math.prod(mesh) != len(ids):
-        raise ValueError(f"devices: {len(ids)} ids must be {math.prod(mesh)}, the size of the mesh {tuple(mesh)}")
+        raise ValueError(
+            f"devices: {len(ids)} ids must be {math.prod(mesh)}, the size of the mesh {tuple(mesh)}"
+        )
     return DTensor(tuple(mesh), tuple(placements), ids, _memory_kind(memory_kind))
 
 
@@ -206,13 +242,18 @@ def replicate() -> Placement:
 
 
 def strided_shard(dim: int, split_factor: int) -> Placement:
-    """torch's _StridedShard: a later dimension of the mesh has cut `dim` into split_factor parts."""
+    """torch's _StridedShard: a later dimension of the mesh has cut `dim` into split_factor
+    parts."""
     return Placement("strided_shard", dim, split_factor)
 
 
 def boxes(by_device: Mapping[int, Iterable[Box]], memory_kind: str = "") -> Boxes:
-    """The boxes that each device holds: disjoint on a device, in any order. Equal maps make equal layouts, whatever their order."""
-    entries = sorted((int(device), tuple(Box(tuple(box.lo), tuple(box.hi)) for box in held)) for device, held in by_device.items())
+    """The boxes that each device holds: disjoint on a device, in any order. Equal maps make equal
+    layouts, whatever their order."""
+    entries = sorted(
+        (int(device), tuple(Box(tuple(box.lo), tuple(box.hi)) for box in held))
+        for device, held in by_device.items()
+    )
     return Boxes(tuple(entries), _memory_kind(memory_kind))
 
 
@@ -223,7 +264,9 @@ def of_proto(message: sharding_pb2.Sharding) -> Written:
 
 @dataclasses.dataclass(frozen=True)
 class Array:
-    """An array of a state. element_type: XLA's lower-case name, such as "bf16" (remesh.elements)."""
+    """An array of a state. element_type: XLA's lower-case name, such as "bf16"
+    (remesh.elements)."""
+
     shape: Tuple[int, ...]
     element_type: str
     layout: Layout
@@ -237,19 +280,38 @@ class Array:
         return byte_count(self.element_type, math.prod(self.shape))
 
 
-def spec_of(arrays: Mapping[str, Array], topology: Optional[topology_pb2.Topology] = None) -> state_pb2.StateSpec:
-    """The spec of a state with these arrays. A layout or a list of devices that is used twice is written once."""
+def spec_of(
+    arrays: Mapping[str, Array], topology: Optional[topology_pb2.Topology] = None
+) -> state_pb2.StateSpec:
+    """The spec of a state with these arrays. A layout or a list of devices that is used twice is
+    written once."""
     spec = state_pb2.StateSpec(topology=topology)
-    shared = _Shared(spec.shardings, spec.device_lists, [(one.layout, len(one.shape)) for one in arrays.values()])
+    shared = _Shared(
+        spec.shardings, spec.device_lists, [(one.layout, len(one.shape)) for one in arrays.values()]
+    )
     for name, one in arrays.items():
-        spec.arrays.add(name=name, shape=one.shape, element_type=one.element_type, sharding=shared.sharding(one.layout, len(one.shape)))
+        spec.arrays.add(
+            name=name,
+            shape=one.shape,
+            element_type=one.element_type,
+            sharding=shared.sharding(one.layout, len(one.shape)),
+        )
     return spec
 
 
-def targets_of(layouts: Mapping[str, Layout], ranks: Mapping[str, int], topology: Optional[topology_pb2.Topology] = None) -> reshard_pb2.Targets:
-    """Targets that name these arrays. ranks: the number of dimensions of each. Shares what is used twice, as spec_of()."""
+def targets_of(
+    layouts: Mapping[str, Layout],
+    ranks: Mapping[str, int],
+    topology: Optional[topology_pb2.Topology] = None,
+) -> reshard_pb2.Targets:
+    """Targets that name these arrays. ranks: the number of dimensions of each. Shares what is used
+    twice, as spec_of()."""
     targets = reshard_pb2.Targets(topology=topology)
-    shared = _Shared(targets.shardings, targets.device_lists, [(each, ranks[name]) for name, each in layouts.items()])
+    shared = _Shared(
+        targets.shardings,
+        targets.device_lists,
+        [(each, ranks[name]) for name, each in layouts.items()],
+    )
     for name, each in layouts.items():
         targets.arrays.add(name=name, sharding=shared.sharding(each, ranks[name]))
     return targets
@@ -257,18 +319,25 @@ def targets_of(layouts: Mapping[str, Layout], ranks: Mapping[str, int], topology
 
 def arrays_of(spec: state_pb2.StateSpec) -> Dict[str, Array]:
     """The arrays of a spec by name, in its order."""
-    return {one.name: Array(tuple(one.shape), one.element_type, of_proto(_resolved(one.sharding, spec))) for one in spec.arrays}
+    return {
+        one.name: Array(tuple(one.shape), one.element_type, of_proto(_resolved(one.sharding, spec)))
+        for one in spec.arrays
+    }
 
 
 def device_list(ids: Sequence[int]) -> sharding_pb2.DeviceList:
     """The shortest message of these ids."""
     if len(ids) > 2 and all(after == before + 1 for before, after in zip(ids, ids[1:])):
-        return sharding_pb2.DeviceList(range=sharding_pb2.DeviceList.Range(start=ids[0], count=len(ids)))
+        return sharding_pb2.DeviceList(
+            range=sharding_pb2.DeviceList.Range(start=ids[0], count=len(ids))
+        )
     return sharding_pb2.DeviceList(ids=ids)
 
 
 class _Shared:
-    """Writes the layouts of a request: those that are used more than once, and long lists of devices, under keys."""
+    """Writes the layouts of a request: those that are used more than once, and long lists of
+    devices, under keys."""
+
     _LONG_LIST = 8
 
     def __init__(self, shardings, device_lists, uses: List[Tuple[Layout, int]]):
@@ -300,7 +369,9 @@ class _Shared:
 def _resolved(sharding: sharding_pb2.Sharding, spec: state_pb2.StateSpec) -> sharding_pb2.Sharding:
     """The sharding with what it refers to in its place."""
     found = sharding_pb2.Sharding()
-    found.CopyFrom(spec.shardings[sharding.ref] if sharding.WhichOneof("form") == "ref" else sharding)
+    found.CopyFrom(
+        spec.shardings[sharding.ref] if sharding.WhichOneof("form") == "ref" else sharding
+    )
     if found.devices.WhichOneof("form") == "ref":
         found.devices.CopyFrom(spec.device_lists[found.devices.ref])
     return found
@@ -323,5 +394,7 @@ def _ids(devices: Iterable[int]) -> Tuple[int, ...]:
 
 def _memory_kind(value: str) -> str:
     if value not in MEMORY_KINDS:
-        raise ValueError(f"memory_kind: value {value!r} must be one of {', '.join(map(repr, MEMORY_KINDS))}")
+        raise ValueError(
+            f"memory_kind: value {value!r} must be one of {', '.join(map(repr, MEMORY_KINDS))}"
+        )
     return value

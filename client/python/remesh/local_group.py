@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A group of threads in one process, for tests and for programs that drive several hosts."""
+
 import threading
 import time
 from typing import Any, Callable, Dict, List, Optional, Sequence, Set, Tuple
@@ -9,18 +10,21 @@ from remesh.group import check_equal
 
 
 class _Room:
-    """Where the members of a group meet: round after round, each of which ends when all have come."""
+    """Where the members of a group meet: round after round, each of which ends when all have
+    come."""
 
     def __init__(self, size: int):
         self.size = size
         self.changed = threading.Condition()
-        self.rounds: Dict[int, Dict[int, Tuple[str, bytes]]] = {}  # round -> rank -> what it brought
+        self.rounds: Dict[int, Dict[int, Tuple[str, bytes]]] = (
+            {}
+        )  # round -> rank -> what it brought
         self.left: Set[int] = set()
 
 
 class LocalGroup:
-    """A member of a group of threads: see make(). Each member belongs to one thread. A death is the end of a thread that never called
-    close(): only the deadline notices that (BarrierTimeout)."""
+    """A member of a group of threads: see make(). Each member belongs to one thread. A death is the
+    end of a thread that never called close(): only the deadline notices that (BarrierTimeout)."""
 
     def __init__(self, room: _Room, rank: int, deadline: float):
         self.rank, self.size = rank, room.size
@@ -56,14 +60,17 @@ class LocalGroup:
         return self._meet(f"broadcast {name}", payload if self.rank == root else b"")[root]
 
     def _meet(self, name: str, payload: bytes) -> List[bytes]:
-        """Brings a payload to the member's next round, and returns those of all once they have come."""
+        """Brings a payload to the member's next round, and returns those of all once they have
+        come."""
         room, number = self._room, self._round
         self._round += 1
         give_up = time.monotonic() + self._deadline
         with room.changed:
             brought = room.rounds.setdefault(number, {})
             brought[self.rank] = (name, payload)
-            room.rounds.pop(number - 2, None)  # all have left it, as all have come to the one after it
+            room.rounds.pop(
+                number - 2, None
+            )  # all have left it, as all have come to the one after it
             room.changed.notify_all()
             while len(brought) < room.size:
                 self._check(set(range(room.size)).difference(brought), name, give_up)
@@ -75,15 +82,21 @@ class LocalGroup:
         """Raises if those who are absent will not come, or not in time."""
         lost = sorted(absent.intersection(self._room.left))
         if lost:
-            raise errors.MemberLost(f"{name}: process {lost[0]} has left the group", metadata={"process": str(lost[0])})
+            raise errors.MemberLost(
+                f"{name}: process {lost[0]} has left the group", metadata={"process": str(lost[0])}
+            )
         if time.monotonic() >= give_up:
             ranks = ",".join(map(str, sorted(absent)))
-            raise errors.BarrierTimeout(f"{name}: waited {self._deadline:g} s for processes {ranks}", metadata={"absent": ranks})
+            raise errors.BarrierTimeout(
+                f"{name}: waited {self._deadline:g} s for processes {ranks}",
+                metadata={"absent": ranks},
+            )
 
 
 def run_together(members: Sequence[LocalGroup], function: Callable[[LocalGroup], Any]) -> List[Any]:
-    """Calls function(member) in a thread for each, and returns the results by rank. Raises the error of the lowest rank that has one,
-    when all have ended; a member whose function raises has left the group."""
+    """Calls function(member) in a thread for each, and returns the results by rank. Raises the
+    error of the lowest rank that has one, when all have ended; a member whose function raises has
+    left the group."""
     results: List[Any] = [None] * len(members)
     failures: Dict[int, BaseException] = {}
 
@@ -94,7 +107,10 @@ def run_together(members: Sequence[LocalGroup], function: Callable[[LocalGroup],
             failures[member.rank] = error
             member.close()
 
-    threads = [threading.Thread(target=run, args=(member,), name=f"process {member.rank}") for member in members]
+    threads = [
+        threading.Thread(target=run, args=(member,), name=f"process {member.rank}")
+        for member in members
+    ]
     for thread in threads:
         thread.start()
     for thread in threads:

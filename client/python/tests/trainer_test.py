@@ -308,7 +308,7 @@ class TrainerTest(unittest.TestCase):
         self.assertEqual(refusal.exception.code(), grpc.StatusCode.INVALID_ARGUMENT)
         self.assertEqual(self.handles.asked, 2)
 
-    @mock.patch("remesh.trainer._LET_GO_SECONDS", 0.0)
+    @mock.patch("remesh.loans.LET_GO_SECONDS", 0.0)
     def test_what_the_worker_does_not_let_go_of_is_kept(self):
         trainer = self.start()
         memory = self._lend(trainer)
@@ -341,7 +341,7 @@ class TrainerTest(unittest.TestCase):
             self._lend(trainer, cells=cells)
         self._expect_only_the_second_stands(trainer, cells)
 
-    @mock.patch("remesh.trainer._LET_GO_SECONDS", 0.0)
+    @mock.patch("remesh.loans.LET_GO_SECONDS", 0.0)
     def test_a_new_loan_stands_though_the_warning_of_the_former_is_an_error(self):
         trainer, cells = self.start(), []
         self._lend(trainer, cells=cells)
@@ -376,7 +376,7 @@ class TrainerTest(unittest.TestCase):
         self.assertEqual(held, [True, True])
         self.assertIsNone(memory())
 
-    @mock.patch("remesh.trainer._LOOK_SECONDS", 10.0)  # a slow machine may need more than a look
+    @mock.patch("remesh.loans.LOOK_SECONDS", 10.0)  # a slow machine may need more than a look
     def test_what_a_trainer_lent_that_was_never_closed_is_kept_until_the_worker_has_let_go_of_it(self):
         trainer = self.start()
         memory = self._lend(self.another_trainer())
@@ -389,7 +389,7 @@ class TrainerTest(unittest.TestCase):
         self._lend(trainer, "jobs/a/states/c")
         self.assertIsNone(memory())
 
-    @mock.patch("remesh.trainer._LOOK_SECONDS", 10.0)  # a slow machine may need more than a look
+    @mock.patch("remesh.loans.LOOK_SECONDS", 10.0)  # a slow machine may need more than a look
     def test_a_loan_that_is_being_made_is_not_taken_for_one_that_was_given_back(self):
         trainer, other = self.start(), self.another_trainer()
 
@@ -406,14 +406,14 @@ class TrainerTest(unittest.TestCase):
         self._lend(trainer)
         self.assertIsNone(memory())
 
-    @mock.patch("remesh.trainer._LOOK_SECONDS", 10.0)  # a slow machine may need more than a look
+    @mock.patch("remesh.loans.LOOK_SECONDS", 10.0)  # a slow machine may need more than a look
     def test_what_was_kept_is_freed_when_the_worker_has_let_go_of_it(self):
         trainer = self.start()
         for look in (trainer.close, lambda: self._lend(trainer)):
             other = self.another_trainer()
             memory = self._lend(other)
             self.handles.has = itertools.repeat(True)
-            with mock.patch("remesh.trainer._LET_GO_SECONDS", 0.0), self.assertWarnsRegex(RuntimeWarning, "still has memory"):
+            with mock.patch("remesh.loans.LET_GO_SECONDS", 0.0), self.assertWarnsRegex(RuntimeWarning, "still has memory"):
                 other.close()
             self.assertIsNotNone(memory())
             self.handles.has = itertools.repeat(False)
