@@ -11,7 +11,7 @@ import pathlib
 import statistics
 import time
 
-from remesh.local_cluster import LocalCluster
+from remesh.testing import LocalCluster
 
 
 def attached_again(cluster: LocalCluster, down: float) -> tuple:

@@ -15,7 +15,7 @@ import time
 
 import grpc
 
-from remesh.local_cluster import CHANNEL_OPTIONS, LocalCluster
+from remesh.testing import CHANNEL_OPTIONS, LocalCluster
 from remesh.v1 import worker_pb2, worker_pb2_grpc
 
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes(3) + b"\x04\x00" + bytes(4)  # and empty SETTINGS

@@ -19,7 +19,7 @@ import urllib.request
 
 import grpc
 
-from remesh.local_cluster import CHANNEL_OPTIONS, LocalCluster
+from remesh.testing import CHANNEL_OPTIONS, LocalCluster
 from remesh.v1 import local_pb2, local_pb2_grpc, worker_pb2, worker_pb2_grpc
 
 PATIENCE_SECONDS = 20

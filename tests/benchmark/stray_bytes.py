@@ -22,7 +22,7 @@ import time
 
 import suite_wire
 
-from remesh.local_cluster import LocalCluster
+from remesh.testing import LocalCluster
 from remesh.trainer import Trainer
 
 SENDERS = 4

@@ -215,7 +215,7 @@ def many_shapes(count, devices, per_host=8, size=1024):
 # ---- processes ----
 
 def server(build, hosts):
-    from remesh.local_cluster import LocalCluster  # built by TARGETS
+    from remesh.testing import LocalCluster  # built by TARGETS
 
     class OnBothLoopbacks(LocalCluster):
         """Its server is reached from 127.0.0.1 and from ::1: two callers."""
@@ -291,7 +291,7 @@ def plans_stub(cluster, family="ipv4"):
 
 def stub_at(address):
     import grpc
-    from remesh.local_cluster import CHANNEL_OPTIONS
+    from remesh.testing import CHANNEL_OPTIONS
     from remesh.v1 import plan_pb2_grpc
     options = [*CHANNEL_OPTIONS, ("grpc.use_local_subchannel_pool", 1)]
     return plan_pb2_grpc.PlanServiceStub(grpc.insecure_channel(address, options))

@@ -82,7 +82,7 @@ def measure_memory(build):
 
 
 def server(build, *config):
-    from remesh.local_cluster import LocalCluster  # built by TARGETS
+    from remesh.testing import LocalCluster  # built by TARGETS
     return LocalCluster(build / "bin", 0, server_config=["log_level: warning", *config])
 
 

@@ -105,7 +105,7 @@ def _network():
 
 
 def _cluster(build, namespaces):
-    from remesh.local_cluster import LocalCluster  # built by TARGETS
+    from remesh.testing import LocalCluster  # built by TARGETS
 
     class NamespaceCluster(LocalCluster):
         """Workers in the namespaces, by a script in the binary's place; the server at GATEWAY."""

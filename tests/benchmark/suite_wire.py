@@ -133,7 +133,7 @@ def _run_mpi(binary, case, rounds):
 
 
 def _cluster(build, case):
-    from remesh.local_cluster import LocalCluster  # built by TARGETS
+    from remesh.testing import LocalCluster  # built by TARGETS
     return LocalCluster(build / "bin", case.hosts, devices_per_host=case.devices_per_host, buffer_bytes=3 * case.bytes)
 
 

@@ -13,7 +13,7 @@ import unittest
 from typing import Dict, List
 
 import grpc
-from remesh.local_cluster import LocalCluster, Process
+from remesh.testing import LocalCluster, Process
 from remesh.v1 import cache_pb2, plan_pb2, plan_pb2_grpc, topology_pb2
 
 from harness import BIN_DIR, CALL_SECONDS, text_sharding

@@ -14,7 +14,7 @@ from typing import Dict, Iterable, List, Set, Tuple
 import numpy as np
 from remesh import oracle
 from remesh.device_memory import CudaBytes
-from remesh.local_cluster import LocalCluster
+from remesh.testing import LocalCluster
 from remesh.trainer import Shard, Trainer
 from remesh.v1 import reshard_pb2, sharding_pb2, state_pb2, topology_pb2
 

@@ -8,7 +8,7 @@ import unittest
 
 import grpc
 
-from remesh.local_cluster import CHANNEL_OPTIONS
+from remesh.testing import CHANNEL_OPTIONS
 from remesh.v1 import state_pb2, state_pb2_grpc, worker_pb2, worker_pb2_grpc
 
 from harness import CALL_SECONDS, ClusterTest

@@ -17,7 +17,7 @@ import urllib.request
 
 import grpc
 
-from remesh.local_cluster import CHANNEL_OPTIONS, LocalCluster, Process
+from remesh.testing import CHANNEL_OPTIONS, LocalCluster, Process
 from remesh.v1 import plan_pb2, plan_pb2_grpc, topology_pb2, worker_pb2, worker_pb2_grpc
 
 from harness import BIN_DIR, CALL_SECONDS, ClusterTest, sanitized, text_sharding

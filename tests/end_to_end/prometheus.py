@@ -7,7 +7,7 @@ import urllib.parse
 import urllib.request
 from typing import List
 
-from remesh.local_cluster import Process
+from remesh.testing import Process
 
 from harness import CALL_SECONDS, ClusterTest
 

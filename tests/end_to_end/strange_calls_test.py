@@ -12,7 +12,7 @@ import urllib.request
 
 import grpc
 
-from remesh.local_cluster import CHANNEL_OPTIONS, LocalCluster
+from remesh.testing import CHANNEL_OPTIONS, LocalCluster
 from remesh.v1 import state_pb2, state_pb2_grpc
 
 from harness import BIN_DIR, CALL_SECONDS

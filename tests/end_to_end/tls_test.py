@@ -17,7 +17,7 @@ import harness
 from pki import Authority, Folder
 from remesh import errors
 from remesh.connection import ServerConnection
-from remesh.local_cluster import Process
+from remesh.testing import Process
 from remesh.trainer import Trainer
 from remesh.v1 import state_pb2, state_pb2_grpc
 

@@ -16,7 +16,7 @@ sys.path[:0] = [str(ROOT / "helm"), str(ROOT / "build" / "release" / "python")]
 
 import board_page
 import grpc
-from remesh.local_cluster import LocalCluster
+from remesh.testing import LocalCluster
 from remesh.trainer import Trainer
 from remesh.v1 import plan_pb2, plan_pb2_grpc, reshard_pb2, sharding_pb2, state_pb2, topology_pb2
 

@@ -12,7 +12,7 @@ import time
 import unittest
 
 from remesh import oracle
-from remesh.local_cluster import LocalCluster
+from remesh.testing import LocalCluster
 from remesh.trainer import Trainer
 from remesh.v1 import reshard_pb2, state_pb2
 

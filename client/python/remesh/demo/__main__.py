@@ -18,7 +18,7 @@ import time
 from typing import Dict, List
 
 from remesh.demo import model, report
-from remesh.local_cluster import ClusterError, LocalCluster, Process
+from remesh.testing import ClusterError, LocalCluster, Process
 
 STATE = "jobs/demo/states/parameters"
 NIC_BYTES_PER_SECOND = 12.5e9  # what the plan's seconds are computed for: 100 Gbit/s

@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Runs a server and some workers as real processes on this machine's loopback, for demos and tests.
 
+    with LocalCluster(hosts=2) as cluster:
+        client = remesh.connect(cluster.worker_socket("host-0"), cluster.server_address)
+
 All files are in one temporary directory (logs, journal, sockets, port files) and one buffer directory; close(), or the end
 of the `with` block, ends the processes and removes both. If this process dies before that, the kernel kills its children.
 """
@@ -73,11 +76,13 @@ class LocalCluster:
     Device ids are global: host i has devices [i * devices_per_host, (i + 1) * devices_per_host).
     """
 
-    def __init__(self, bin_dir: os.PathLike, hosts: int, devices_per_host: int = 2, buffer_bytes: int = 0,
+    def __init__(self, bin_dir: Optional[os.PathLike] = None, hosts: int = 1, devices_per_host: int = 2, buffer_bytes: int = 0,
                  nic_bytes_per_second: float = 12.5e9, server_config: Sequence[str] = (), worker_config: Sequence[str] = (),
                  device: str = "host", tls: Optional[connection.Tls] = None, device_buffers: str = "device",
                  assigned_ids: bool = False):
-        """device: "host"; "sim": simulated GPUs, which exchange data over a fake NCCL that the build puts beside its tests;
+        """bin_dir: where the programs are; None: REMESH_BIN_DIR, else where PATH finds remesh-server.
+
+        device: "host"; "sim": simulated GPUs, which exchange data over a fake NCCL that the build puts beside its tests;
         "cuda": the machine's first GPUs, which all hosts share; or "mixed" and "mixed_cuda": the same, but only every second
         host from the first on has GPUs.
 
@@ -89,7 +94,7 @@ class LocalCluster:
         assigned_ids: the server chooses device ids, and device_ids() asks it for them.
         tls: for this object's own calls, when server_config turns TLS on.
         """
-        self.bin_dir = pathlib.Path(bin_dir)
+        self.bin_dir = _bin_dir(bin_dir)
         self.host_names = [f"host-{i}" for i in range(hosts)]
         self.devices_per_host = devices_per_host
         self.root = pathlib.Path(tempfile.mkdtemp(prefix="remesh-"))
@@ -289,6 +294,17 @@ class LocalCluster:
                 raise process.failure(f"did not start within {START_SECONDS:.0f} s")
             time.sleep(0.01)
         return dict(line.split(": ", 1) for line in port_file.read_text().splitlines())
+
+
+def _bin_dir(named: Optional[os.PathLike]) -> pathlib.Path:
+    """The folder with the programs, by whoever names it first."""
+    named = named or os.environ.get("REMESH_BIN_DIR", "")
+    if named:
+        return pathlib.Path(named)
+    found = shutil.which("remesh-server")
+    if found is None:
+        raise ClusterError("remesh-server is not on the PATH: set REMESH_BIN_DIR to its folder")
+    return pathlib.Path(found).parent
 
 
 def _buffer_directory(root: pathlib.Path, needed: int) -> pathlib.Path:
