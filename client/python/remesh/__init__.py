@@ -28,6 +28,17 @@ from remesh import buffers, errors, group, layout  # noqa: E402
 from remesh.client import Client, connect  # noqa: E402
 from remesh.layout import Array, Box  # noqa: E402
 from remesh.state import State  # noqa: E402
+from remesh.version import VERSION as __version__  # noqa: E402
 
-__all__ = ["Array", "Box", "Client", "State", "buffers", "connect", "errors", "group", "layout"]
-__version__ = "0.1.0"
+__all__ = [
+    "Array",
+    "Box",
+    "Client",
+    "State",
+    "__version__",
+    "buffers",
+    "connect",
+    "errors",
+    "group",
+    "layout",
+]
