@@ -6,17 +6,13 @@
 #include <utility>
 
 #include "absl/strings/numbers.h"
-#include "absl/strings/str_cat.h"
+#include "base/check.h"
 #include "base/error.h"
 #include "base/status_macros.h"
 #include "base/transport_names.h"
 #include "worker/device/cuda/cuda_device.h"
-#include "worker/device/sim_device.h"
-#include "worker/device/sim_memory.h"
 #include "worker/execution/data_thread.h"
 #include "worker/nccl/cuda_streams.h"
-#include "worker/nccl/fake/fake_gpu_streams.h"
-#include "worker/nccl/fake/fake_stream_thread.h"
 #include "worker/nccl/nccl_environment.h"
 #include "worker/nccl/nccl_transport.h"
 #include "worker/transport/socket_address.h"
@@ -64,23 +60,18 @@ absl::StatusOr<std::unique_ptr<Transport>> OpenHostTransport(const WorkerOptions
                           .net_devices = options.ucx_net_devices});
 }
 
-// Streams for NCCL on simulated GPUs.
-void AddSimStreams(int count, DataPlane& plane) {
-  std::vector<RemeshFakeStream*> streams;
-  for (int i = 0; i < count; ++i) {
-    auto thread = std::make_shared<FakeStreamThread>(
-        [](const std::byte* address, size_t) { return SimMemory::Behind(address); });
-    streams.push_back(thread.get());
-    plane.streams_of.push_back(std::move(thread));
-  }
-  plane.streams = std::make_unique<FakeGpuStreams>(std::move(streams));
+absl::StatusOr<std::vector<std::unique_ptr<Device>>> OpenFirstCudaDevices(
+    int count, const std::function<void()>& on_finished) {
+  CudaOptions options{.on_finished = on_finished};
+  for (int i = 0; i < count; ++i) options.indices.push_back(i);
+  return OpenCudaDevices(options);
 }
 
-std::unique_ptr<Device> NewSimDevice(int index, Transport* woken) {
-  SimOptions options;
-  options.device = absl::StrCat("sim:", index);
-  options.seed = static_cast<uint32_t>(index + 1);
-  return std::make_unique<SimDevice>(options, [woken] { woken->Wake(); });
+const GpuKind& KindOf(const WorkerOptions& options) {
+  const auto kind = std::find_if(options.gpus.begin(), options.gpus.end(),
+                                 [&](const GpuKind& one) { return one.name == options.device; });
+  REMESH_CHECK(kind != options.gpus.end());  // Complete() has refused others
+  return *kind;
 }
 
 absl::Status OpenGpus(const WorkerOptions& options, std::function<void()> on_stuck,
@@ -88,12 +79,9 @@ absl::Status OpenGpus(const WorkerOptions& options, std::function<void()> on_stu
   plane.warnings = ApplyNcclEnvironment();
   ASSIGN_OR_RETURN(NcclApi nccl, LoadNccl(options.nccl_library));
   plane.nccl = std::make_unique<NcclApi>(std::move(nccl));
+  const GpuKind& kind = KindOf(options);
   const int count = static_cast<int>(options.devices);
-  if (options.device == "cuda") {
-    ASSIGN_OR_RETURN(plane.streams, OpenCudaStreams(count));
-  } else {
-    AddSimStreams(count, plane);
-  }
+  ASSIGN_OR_RETURN(plane.streams, kind.open_streams(count));
   NcclOptions nccl_options;
   nccl_options.idle = std::chrono::duration_cast<std::chrono::milliseconds>(
       std::min<std::chrono::nanoseconds>(options.nccl_idle, kIdleMax));
@@ -101,17 +89,15 @@ absl::Status OpenGpus(const WorkerOptions& options, std::function<void()> on_stu
       std::make_unique<NcclTransport>(std::move(plane.transport), plane.nccl.get(),
                                       plane.streams.get(), nccl_options, std::move(on_stuck));
   Transport* const woken = plane.transport.get();
-  if (options.device == "cuda") {
-    CudaOptions cuda{.indices = {}, .on_finished = [woken] { woken->Wake(); }};
-    for (int i = 0; i < count; ++i) cuda.indices.push_back(i);
-    ASSIGN_OR_RETURN(plane.devices, OpenCudaDevices(cuda));
-    return absl::OkStatus();
-  }
-  for (int i = 0; i < count; ++i) plane.devices.push_back(NewSimDevice(i, woken));
+  ASSIGN_OR_RETURN(plane.devices, kind.open_devices(count, [woken] { woken->Wake(); }));
   return absl::OkStatus();
 }
 
 }  // namespace
+
+GpuKind CudaGpus() {
+  return {.name = "cuda", .open_streams = OpenCudaStreams, .open_devices = OpenFirstCudaDevices};
+}
 
 absl::Status CountDevices(WorkerOptions& options) {
   if (options.device != "cuda" || !HasAssignedIds(options)) return absl::OkStatus();

@@ -8,6 +8,7 @@
 
 #include "absl/status/statusor.h"
 #include "worker/device/device.h"
+#include "worker/gpu_kind.h"
 #include "worker/nccl/gpu_streams.h"
 #include "worker/nccl/nccl_api.h"
 #include "worker/options.h"
@@ -18,14 +19,15 @@ namespace remesh::worker {
 // The transport and the devices of this host, as the settings `device` and `transport` say. Members
 // end from the last to the first.
 struct DataPlane {
-  std::unique_ptr<NcclApi> nccl;                  // null unless the transport is nccl
-  std::vector<std::shared_ptr<void>> streams_of;  // owns what `streams` works on
-  std::unique_ptr<GpuStreams> streams;            // null unless the transport is nccl
+  std::unique_ptr<NcclApi> nccl;        // null unless the transport is nccl
+  std::unique_ptr<GpuStreams> streams;  // null unless the transport is nccl
   std::unique_ptr<Transport> transport;
   // By local index, or one for all: the host's memory.
   std::vector<std::unique_ptr<Device>> devices;
   std::vector<std::string> warnings;  // about the environment, for the log
 };
+
+GpuKind CudaGpus();
 
 // If the server assigns ids to GPUs, sets options.devices to the number of GPUs that this process
 // sees. Errors: as OpenCudaDevices().

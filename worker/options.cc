@@ -8,7 +8,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <initializer_list>
 #include <set>
 #include <string>
 
@@ -90,7 +89,7 @@ absl::Status CompleteCapacities(WorkerOptions& options) {
 }
 
 absl::Status CheckOneOf(const char* key, const std::string& value,
-                        std::initializer_list<const char*> values) {
+                        const std::vector<std::string>& values) {
   if (std::find(values.begin(), values.end(), value) != values.end()) return absl::OkStatus();
   return InvalidField(key, value, absl::StrCat("must be one of ", absl::StrJoin(values, ", ")));
 }
@@ -109,17 +108,31 @@ absl::Status CheckHost(const std::string& host) {
       absl::StrCat("must be 1 to ", kHostNameMax, " of [A-Za-z0-9._-], a letter or digit first"));
 }
 
+absl::Status CheckDevice(const WorkerOptions& options) {
+  std::vector<std::string> gpus;
+  for (const GpuKind& kind : options.gpus) gpus.push_back(kind.name);
+  const std::string& device = options.device;
+  if (device != "host" && std::find(gpus.begin(), gpus.end(), device) == gpus.end()) {
+    const char* const help =
+        device == "sim"
+            ? "; simulated GPUs are in remesh-worker-sim, which the build puts beside its tests"
+            : "";
+    return InvalidField("device", device,
+                        absl::StrCat("must be host or ", absl::StrJoin(gpus, " or "), help));
+  }
+  if ((options.transport == kNcclTransport) == (device != "host")) return absl::OkStatus();
+  return InvalidField(
+      "device", device,
+      absl::StrCat("must be ", absl::StrJoin(gpus, " or "),
+                   " with transport nccl, and host with others: transport is ", options.transport));
+}
+
 absl::Status CheckDataPlane(const WorkerOptions& options) {
   RETURN_IF_ERROR(
       CheckOneOf("transport", options.transport, {kTcpTransport, kUcxTransport, kNcclTransport}));
-  RETURN_IF_ERROR(CheckOneOf("device", options.device, {"host", "cuda", "sim"}));
+  RETURN_IF_ERROR(CheckDevice(options));
   RETURN_IF_ERROR(CheckOneOf("device_buffers", options.device_buffers, {"device", "host"}));
-  RETURN_IF_ERROR(CheckOneOf("recheck_sources", options.recheck_sources, {"if_open", "always"}));
-  if ((options.transport == kNcclTransport) == (options.device != "host")) return absl::OkStatus();
-  return InvalidField("device", options.device,
-                      absl::StrCat("must be cuda or sim with transport nccl, and host with others: "
-                                   "transport is ",
-                                   options.transport));
+  return CheckOneOf("recheck_sources", options.recheck_sources, {"if_open", "always"});
 }
 
 // Completes the options that need neither network nor files. Returns the first problem of each
@@ -229,7 +242,7 @@ void AddDataSettings(WorkerOptions& options, service::Settings& settings) {
       "which reaches hosts without GPUs by TCP.");
   settings.AddString("device", &options.device,
                      "What copies, packs and hashes data: host; or, with transport nccl, cuda (the "
-                     "GPUs) or sim (a simulated GPU, for tests).");
+                     "GPUs).");
   settings.AddString(
       "device_buffers", &options.device_buffers,
       "Where a host with device cuda keeps shards of memory kind \"device\": device, in the memory "

@@ -9,6 +9,7 @@
 #include "absl/status/status.h"
 #include "service/settings/settings.h"
 #include "service/tls/certificates.h"
+#include "worker/gpu_kind.h"
 #include "worker/local/socket_gate.h"
 
 namespace remesh::worker {
@@ -41,6 +42,7 @@ struct WorkerOptions {
 
   std::string transport = "tcp";
   std::string device = "host";
+  std::vector<GpuKind> gpus;  // not a setting: what the binary can drive
   std::string device_buffers = "device";
   std::string keeper_socket;
   std::string nccl_library = "libnccl.so.2";

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "worker/options.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <fstream>
@@ -11,6 +12,8 @@
 
 namespace remesh::worker {
 namespace {
+
+using ::testing::HasSubstr;
 
 std::string FieldOf(const absl::Status& status) { return GetErrorInfo(status).metadata["field"]; }
 
@@ -42,6 +45,22 @@ TEST(WorkerOptionsTest, TheHostsNameIsOneThatTheServerTakes) {
     options.devices = 1;
     EXPECT_EQ(FieldOf(Complete(options)), "host") << host;
   }
+}
+
+TEST(WorkerOptionsTest, GpusAreOfTheKindsThatTheBinaryHas) {
+  WorkerOptions options;
+  options.gpus = {{.name = "cuda"}};
+  options.transport = "nccl";
+  options.device = "sim";
+  const absl::Status refused = Complete(options);
+  EXPECT_EQ(FieldOf(refused), "device");
+  EXPECT_THAT(std::string(refused.message()), HasSubstr("must be host or cuda"));
+  EXPECT_THAT(std::string(refused.message()), HasSubstr("remesh-worker-sim"));
+
+  options.gpus.push_back({.name = "sim"});
+  EXPECT_TRUE(Complete(options).ok()) << Complete(options);
+  options.device = "host";
+  EXPECT_THAT(std::string(Complete(options).message()), HasSubstr("must be cuda or sim with"));
 }
 
 TEST(WorkerOptionsTest, DeviceIdsAreLeftToTheServerAllOrNone) {

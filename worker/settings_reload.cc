@@ -16,8 +16,10 @@ namespace {
 
 absl::StatusOr<service::SettingsCandidate> ParseWorkerSettings(const std::string& text,
                                                                const Settings& flags,
+                                                               const std::vector<GpuKind>& gpus,
                                                                Worker& worker) {
   WorkerOptions options;
+  options.gpus = gpus;
   Settings settings;
   AddSettings(options, settings);
   RETURN_IF_ERROR(settings.Load(text));
@@ -35,15 +37,17 @@ absl::StatusOr<service::SettingsCandidate> ParseWorkerSettings(const std::string
 }  // namespace
 
 std::unique_ptr<ConfigReload> ReloadWorkerSettings(const service::ReadResult& started,
-                                                   const Settings& settings, Worker& worker) {
+                                                   const Settings& settings,
+                                                   const std::vector<GpuKind>& gpus,
+                                                   Worker& worker) {
   if (started.config_path.empty()) return nullptr;
   return std::make_unique<ConfigReload>(
       ConfigReload::Options{.path = started.config_path,
                             .text = started.config_text,
                             .values = settings.Values(),
                             .parse =
-                                [&settings, &worker](const std::string& text) {
-                                  return ParseWorkerSettings(text, settings, worker);
+                                [&settings, gpus, &worker](const std::string& text) {
+                                  return ParseWorkerSettings(text, settings, gpus, worker);
                                 },
                             .beside = {}},
       worker.config_metrics());

@@ -2,9 +2,11 @@
 #pragma once
 
 #include <memory>
+#include <vector>
 
 #include "service/settings/config_reload.h"
 #include "service/settings/read_settings.h"
+#include "worker/gpu_kind.h"
 #include "worker/worker.h"
 
 namespace remesh::worker {
@@ -13,6 +15,7 @@ namespace remesh::worker {
 // started without a file. All arguments must outlive the result.
 std::unique_ptr<service::ConfigReload> ReloadWorkerSettings(const service::ReadResult& started,
                                                             const service::Settings& settings,
+                                                            const std::vector<GpuKind>& gpus,
                                                             Worker& worker);
 
 }  // namespace remesh::worker

@@ -66,7 +66,7 @@ void AddDemo(CLI::App& app, Command& command) {
   auto options = std::make_shared<DemoOptions>();
   demo->add_flag("--small", options->small, "A hundredth of the bytes");
   demo->add_option("--device", options->device,
-                   "host, or sim: simulated GPUs that exchange by a fake NCCL")
+                   "host; or, from the tree of a build, sim: simulated GPUs and a fake NCCL")
       ->check(CLI::IsMember({"host", "sim"}))
       ->capture_default_str();
   demo->add_flag("--keep", options->keep, "Keep server and workers running until Ctrl-C");

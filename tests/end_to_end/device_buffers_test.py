@@ -112,6 +112,14 @@ class DeviceBuffersTest(ClusterTest):
         for connection in idle:
             connection.close()
 
+    def test_a_changed_file_of_settings_is_taken(self):
+        """The reader knows the same kinds of GPUs as the process."""
+        file = self.cluster.root / "host-0.yaml"
+        before = file.read_text()
+        self.addCleanup(file.write_text, before)
+        file.write_text(before + "log_level: debug\n")
+        self.wait_until("it is taken", lambda: '"settings read again"' in self.cluster.workers["host-0"].log.read_text())
+
     def test_more_than_a_device_has_is_refused(self):
         name, huge = "jobs/device/states/huge", [Array("w", "u8", (8 << 30,))]
         self.controller.create_state(self.state_of(name, huge, text_sharding("{devices=[4]<=[4]}", 0, 1, 2, 3)))

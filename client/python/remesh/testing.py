@@ -82,7 +82,8 @@ class LocalCluster:
                  assigned_ids: bool = False):
         """bin_dir: where the programs are; None: REMESH_BIN_DIR, else where PATH finds remesh-server.
 
-        device: "host"; "sim": simulated GPUs, which exchange data over a fake NCCL that the build puts beside its tests;
+        device: "host"; "sim": simulated GPUs, which exchange data over a fake NCCL; the build puts the worker that has
+        them and the fake beside its tests, and installs neither;
         "cuda": the machine's first GPUs, which all hosts share; or "mixed" and "mixed_cuda": the same, but only every second
         host from the first on has GPUs.
 
@@ -121,14 +122,23 @@ class LocalCluster:
     def has_gpus(self, host: str) -> bool:
         return self._device != "host" and (not self._device.startswith("mixed") or self.host_names.index(host) % 2 == 0)
 
+    def _beside_tests(self, file: str, target: str) -> pathlib.Path:
+        path = self.bin_dir.resolve().parent / "tests" / file
+        if not path.exists():
+            raise ClusterError(f"device {self._device} needs {path}, which the build makes as {target}")
+        return path
+
+    def _worker_binary(self, host: str) -> pathlib.Path:
+        if self.has_gpus(host) and not self._device.endswith("cuda"):
+            return self._beside_tests("remesh-worker-sim", "remesh-worker-sim")
+        return self.bin_dir / "remesh-worker"
+
     def _config_of_gpus(self, device_buffers: str) -> List[str]:
         if self._device == "host":
             return []
         device, library = "cuda", os.environ.get("REMESH_NCCL_LIBRARY", "libnccl.so.2")
         if not self._device.endswith("cuda"):
-            device, library = "sim", self.bin_dir.resolve().parent / "tests" / "libremesh_fake_nccl.so"
-            if not library.exists():
-                raise ClusterError(f"device {self._device} needs {library}, which the build makes as remesh_fake_nccl")
+            device, library = "sim", self._beside_tests("libremesh_fake_nccl.so", "remesh_fake_nccl")
         keeper = [f"keeper_socket: {self._keeper_socket}"] if self._has_keeper else []
         return ["transport: nccl", f"device: {device}", f"nccl_library: {library}", f"device_buffers: {device_buffers}", *keeper]
 
@@ -220,7 +230,7 @@ class LocalCluster:
         """Starts a worker, or restarts it on the buffers that it left."""
         self._ended_incarnations[host] = self._incarnations.get(host, 0)
         devices = ["device_ids: auto", f"devices: {self.devices_per_host}"] if self._assigned_ids else [f"device_ids: {self.device_ids(host)}"]
-        ports = self._start(host, self.bin_dir / "remesh-worker", [
+        ports = self._start(host, self._worker_binary(host), [
             f"host: {host}",
             f"server_address: {self.server_address}",
             *devices,

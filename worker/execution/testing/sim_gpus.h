@@ -4,30 +4,19 @@
 #include <memory>
 #include <string>
 #include <utility>
-#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "worker/device/sim_device.h"
-#include "worker/device/sim_memory.h"
-#include "worker/nccl/fake/fake_gpu_streams.h"
-#include "worker/nccl/fake/fake_stream_thread.h"
 #include "worker/nccl/nccl_transport.h"
 #include "worker/nccl/testing/fake_library.h"
+#include "worker/sim/simulated_gpus.h"
 
 namespace remesh::worker {
 
 // Simulated GPUs of a host: the streams that the fake NCCL works on.
 class SimGpus {
  public:
-  explicit SimGpus(int count) {
-    std::vector<RemeshFakeStream*> streams;
-    for (int i = 0; i < count; ++i) {
-      threads_.push_back(std::make_unique<FakeStreamThread>(
-          [](const std::byte* address, size_t) { return SimMemory::Behind(address); }));
-      streams.push_back(threads_.back().get());
-    }
-    streams_ = std::make_unique<FakeGpuStreams>(std::move(streams));
-  }
+  explicit SimGpus(int count) : streams_(NewSimStreams(count)) {}
 
   // A transport between such GPUs of several hosts, which connect by `base`.
   std::unique_ptr<Transport> NewTransport(std::unique_ptr<Transport> base,
@@ -40,8 +29,7 @@ class SimGpus {
   }
 
  private:
-  std::vector<std::unique_ptr<FakeStreamThread>> threads_;
-  std::unique_ptr<FakeGpuStreams> streams_;
+  const std::unique_ptr<GpuStreams> streams_;
 };
 
 inline std::unique_ptr<Device> NewSimDevice(int host, int local, SimDevice::Notify notify) {
