@@ -1,0 +1,60 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A process of jax_group_test.py: RANK COUNT PORT. Prints one JSON object a line."""
+import json
+import sys
+import time
+
+import jax
+
+from remesh import errors
+from remesh.group import exchange, together
+from remesh.jax_group import JaxGroup
+
+NOT_A_NUMBER = bytes.fromhex("7fc00123ffc00456") + (2**40 + 1).to_bytes(8, "little") + b"\x80\x00"  # what sums and casts would change
+
+
+def caught(function) -> str:
+    """The error that the call raises, as users see it."""
+    try:
+        function()
+    except Exception as error:  # pylint: disable=broad-exception-caught
+        return f"{type(error).__name__}: {error}"
+    return ""
+
+
+def fail_on_one(group) -> None:
+    with together(group, "work"):
+        if group.rank == 1:
+            raise ValueError("the disk is full")
+
+
+def refuse_on_last(group) -> None:
+    outcome = errors.NoRoom("no room", metadata={"host": "b", "needed_bytes": "7"}) if group.rank == group.size - 1 else b"fine"
+    exchange(group, "save", outcome)
+
+
+def main() -> None:
+    rank, count, port = map(int, sys.argv[1:])
+    jax.distributed.initialize(f"127.0.0.1:{port}", count, rank)
+    group = JaxGroup()
+    group.barrier("start")
+    long_one = bytes([group.rank]) * (1000 + group.rank)
+    begun = time.monotonic()
+    failure = caught(lambda: fail_on_one(group))
+    print(json.dumps({
+        "rank": [group.rank, group.size],
+        "gathered": [each.hex() for each in group.gather("bits", NOT_A_NUMBER + bytes([group.rank])) or []],
+        "long": [[each[0], len(each)] for each in group.gather("long", long_one, to=2) or []],
+        "short": group.broadcast("short", NOT_A_NUMBER if group.rank == 2 else b"ignored", root=2).hex(),
+        "broadcast": len(group.broadcast("wide", b"x" * 70_000 if group.rank == 0 else b"")),
+        "agreed": caught(lambda: group.agree("same", b"1")),
+        "differ": caught(lambda: group.agree("step", str(group.rank // 2).encode())),
+        "failure": failure, "seconds": time.monotonic() - begun,
+        "refusal": caught(lambda: refuse_on_last(group)),
+        "decided": exchange(group, "sum", bytes([group.rank]), lambda each: bytes([sum(one[0] for one in each)])).hex(),
+        "names": caught(lambda: group.barrier("a" if group.rank == 0 else "b")),
+    }), flush=True)
+
+
+if __name__ == "__main__":
+    main()

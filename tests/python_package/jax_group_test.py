@@ -1,0 +1,57 @@
+# SPDX-License-Identifier: Apache-2.0
+"""JaxGroup: real processes of JAX exchange bytes and outcomes."""
+import json
+import pathlib
+import unittest
+
+import support
+
+PROGRAM = pathlib.Path(__file__).with_name("jax_group_process.py")
+BITS = "7fc00123ffc0045601000000000100008000"
+PROCESSES = 3
+
+
+class JaxGroupTest(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        ended = support.run_processes(PROGRAM, PROCESSES, [])
+        for process in ended:
+            if process["code"] != 0:
+                raise AssertionError(f"exit {process['code']}: {process['err'][-2000:]}")
+        # Gloo prints lines of its own.
+        cls.said = [json.loads(process["out"][process["out"].index("{"):]) for process in ended]
+
+    def each(self, key):
+        return [said[key] for said in self.said]
+
+    def test_ranks(self):
+        self.assertEqual(self.each("rank"), [[rank, PROCESSES] for rank in range(PROCESSES)])
+
+    def test_bits_arrive_as_they_are_where_they_shall(self):
+        self.assertEqual(self.each("gathered"), [[f"{BITS}{rank:02x}" for rank in range(PROCESSES)], [], []])
+        self.assertEqual(self.each("short"), [BITS] * PROCESSES)
+
+    def test_payloads_of_different_sizes(self):
+        self.assertEqual(self.each("long"), [[], [], [[rank, 1000 + rank] for rank in range(PROCESSES)]])
+        self.assertEqual(self.each("broadcast"), [70_000] * PROCESSES)
+
+    def test_agreement(self):
+        self.assertEqual(self.each("agreed"), [""] * PROCESSES)
+        self.assertEqual(len(set(self.each("differ"))), 1)
+        self.assertIn("step: 2 different values: processes 0, 1: '0'; processes 2: '1'", self.said[0]["differ"])
+
+    def test_an_error_of_one_is_raised_by_all_within_two_seconds(self):
+        self.assertEqual(set(self.each("failure")), {"ProcessFailed: process 1: UNKNOWN (PROCESS_FAILED): ValueError: the disk is full"})
+        self.assertLess(max(self.each("seconds")), 2.0)
+        self.assertEqual(set(self.each("refusal")), {"NoRoom: process 2: RESOURCE_EXHAUSTED (MEMORY_EXHAUSTED): no room [host=b needed_bytes=7]"})
+
+    def test_process_0_decides(self):
+        self.assertEqual(self.each("decided"), ["03"] * PROCESSES)
+
+    def test_processes_at_different_calls_learn_of_it(self):
+        for said in self.each("names"):
+            self.assertRegex(said, "^NameMismatch: ")
+
+
+if __name__ == "__main__":
+    support.main()
