@@ -11,6 +11,7 @@ import os
 import pathlib
 import shutil
 import subprocess
+import sys
 import tempfile
 import time
 from typing import Dict, List, Optional, Sequence
@@ -341,3 +342,18 @@ def _available_memory() -> int:
         if line.startswith("MemAvailable:"):
             return int(line.split()[1]) * 1024
     return 0
+
+
+def main(command: Sequence[str]) -> int:
+    """Runs a command beside a server and one worker: REMESH_SOCKET names the worker. Returns its exit status."""
+    if not command:
+        print("usage: python -m remesh.testing COMMAND...: runs it beside a server and a worker on this machine", file=sys.stderr)
+        return 2
+    with LocalCluster(None, 1) as cluster:
+        socket = cluster.worker_socket(cluster.host_names[0])
+        print(f"REMESH_SOCKET={socket}; the server and the worker end with {command[0]}", file=sys.stderr)
+        return subprocess.run(command, env={**os.environ, "REMESH_SOCKET": socket}, check=False).returncode
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

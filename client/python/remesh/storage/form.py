@@ -5,10 +5,12 @@ Where every device stores at most one box of an array, the boxes are the tiles o
 tile lies on equally many devices, a list of devices says it all. Otherwise the boxes are listed.
 """
 import math
-from typing import Dict, List, Union
+import re
+from typing import Dict, List, Tuple, Union
 
 import numpy as np
 
+from remesh import errors
 from remesh.storage.assign import Entry, Layout, Part
 from remesh.storage.boxes import Array, Distinct, grid_of
 from remesh.v1 import reshard_pb2, sharding_pb2, state_pb2
@@ -18,14 +20,16 @@ MAX_BYTES = 1 << 20
 _BOX_BYTES = 8  # at least
 
 
-class LayoutTooLarge(ValueError):
+class LayoutTooLarge(errors.BadArgument):
     """A layout that can only be described box by box, with too many boxes."""
+    reasons = ("LAYOUT_TOO_LARGE",)
 
-    def __init__(self, boxes: int, arrays: int):
-        super().__init__(
-            f"layout: {boxes} boxes of {arrays} arrays have to be listed, which takes more than {MAX_BYTES} bytes: "
-            "use even shardings, or give each worker as many devices as its trainers have")
-        self.boxes = boxes
+    @staticmethod
+    def of(boxes: int, arrays: int) -> "LayoutTooLarge":
+        """With the counts."""
+        message = (f"layout: {boxes} boxes of {arrays} arrays have to be listed, which takes more than {MAX_BYTES} bytes: "
+                   "use even shardings, or give each worker as many devices as its trainers have")
+        return LayoutTooLarge(message, metadata={"boxes": str(boxes), "arrays": str(arrays)})
 
 
 def spec(layout: Layout) -> state_pb2.StateSpec:
@@ -69,7 +73,7 @@ class _Writer:
     def checked(self):
         size = self._message.ByteSize()
         if size > MAX_BYTES:
-            raise LayoutTooLarge(self._listed, self._listed_arrays)
+            raise LayoutTooLarge.of(self._listed, self._listed_arrays)
         return self._message
 
     def _sharding(self, part: Part, array: Array, boxes: Distinct) -> str:
@@ -86,7 +90,7 @@ class _Writer:
         self._listed += len(devices)
         self._listed_arrays += 1
         if self._listed * _BOX_BYTES > MAX_BYTES:
-            raise LayoutTooLarge(self._listed, self._listed_arrays)
+            raise LayoutTooLarge.of(self._listed, self._listed_arrays)
         return self._shared((devices.tobytes(), lo.tobytes(), hi.tobytes()), lambda: sharding_pb2.Sharding(
             boxes=_box_sharding(devices, lo, hi), memory_kind=self._kind))
 
@@ -138,6 +142,12 @@ def _text(grid, copies: int) -> str:
     if copies == 1:
         return f"{{devices=[{sizes}]<=[{count}]}}"
     return f"{{devices=[{sizes},{copies}]<=[{count * copies}] last_tile_dim_replicate}}"
+
+
+def grid_of_text(text: str, dimensions: int) -> Tuple[int, ...]:
+    """The tiles a dimension of a text that this module wrote."""
+    found = re.match(r"\{devices=\[([\d,]+)\]", text)
+    return tuple(map(int, found[1].split(",")))[:dimensions] if found else (1,) * dimensions
 
 
 def _box_sharding(devices: np.ndarray, lo: np.ndarray, hi: np.ndarray) -> sharding_pb2.BoxSharding:

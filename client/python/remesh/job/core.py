@@ -1,0 +1,180 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Core: a job of any framework. remesh.jax.Job is a Core that knows pytrees."""
+import atexit
+import json
+import logging
+import os
+import time
+from typing import Any, List, Optional, Sequence
+
+from remesh import client as clients
+from remesh import errors, group, names, storage
+from remesh.job.members import Members, introduction
+from remesh.job.pieces import Piece
+from remesh.job.restoring import Found, Restorer
+from remesh.job.saving import Save, Saver, Settings
+from remesh.job.worlds import Worlds
+from remesh.local_group import LocalGroup
+
+_LOG = logging.getLogger("remesh")
+_EXIT_SECONDS = 30.0
+
+
+class Core:
+    """A job that outlives its processes: what they save stays in the memory of the workers, and the processes of the next world restore
+    it in their own layout.
+
+    Every process of the world makes the same calls, in the same order, from one thread: the constructor, save(), restore(). Each ends in
+    one exchange, so that all return, or all raise the same error, whose `process` says where it happened. Process 0 alone talks to the
+    server; each process talks to its host's worker."""
+
+    def __init__(self, name: str, *, replicas: Optional[int] = None, keep: int = 1, every: Optional[int] = None,
+                 seconds: Optional[float] = None, patience: float = 30.0, commit_seconds: float = 300.0,
+                 job_group: Optional[group.Group] = None, client: Optional[clients.Client] = None):
+        """name: the job's, and that of the certificate under TLS. replicas: on how many of the hosts that hold a box a save keeps it;
+        None: on 2 where two hosts hold it anyway, else on 1. At 1 the loss of any host costs the save. keep: saves to keep. every, seconds:
+        when should_save() says yes. patience: seconds that a restore waits for hosts that are away. commit_seconds: that a save may take
+        to commit. client: this process's connection, which stays open at close(); None: connect(), whose settings are variables.
+
+        JobRunsTwice, ValueError, and what connect() raises."""
+        self.name = names.check_job(name)
+        _check_positive("keep", keep)
+        _check_positive("every", every)
+        _check_positive("seconds", seconds)
+        self._group = job_group or LocalGroup.make(1)[0]
+        self._own_client = client is None
+        self._client: Optional[clients.Client] = client
+        self._every, self._seconds = every, seconds
+        self._next_step, self._rated = 0, (0, time.monotonic())
+        self._closed = False
+        self._process = os.getpid()
+        self._join(Settings(replicas, keep, commit_seconds), patience)
+        atexit.register(self._close_at_exit)
+
+    # Connects, and claims the next world on process 0.
+    def _join(self, settings: Settings, patience: float) -> None:
+        try:
+            if self._client is None:
+                self._client = clients.connect()
+            payload: Any = introduction(self._client.host)
+        except Exception as error:  # pylint: disable=broad-except
+            payload = error
+        worlds: List[Worlds] = []
+        try:
+            answer = group.exchange(self._group, "job: join", payload, lambda lines: self._claim(lines, worlds))
+        except BaseException:
+            self._disconnect()
+            raise
+        members, world = _opened(answer)
+        self.world = world
+        mine = worlds[0] if worlds else Worlds(self._client, self.name)
+        mine.world = world
+        self._saver = Saver(self._client, self._group, members, mine, settings)
+        self._restorer = Restorer(self._client, self._group, members, mine, patience)
+
+    def _claim(self, lines: List[bytes], worlds: List[Worlds]) -> bytes:
+        members = Members.of(lines)
+        worlds.append(Worlds(self._client, self.name))
+        world = worlds[0].claim(members.hosts[members.host_of[0]])
+        return _joined(members, world)
+
+    @property
+    def rank(self) -> int:
+        """This process."""
+        return self._group.rank
+
+    @property
+    def size(self) -> int:
+        """Processes of this world."""
+        return self._group.size
+
+    def save_pieces(self, saved: Sequence[Piece], step: int, *, extra: Any = None, block: bool = False) -> Save:
+        """Saves the arrays as the state after `step` steps. Returns when this process may write its arrays again; the save commits in the
+        background, and an error there is raised by the next save() or close(). block: returns when it has committed.
+
+        A second save waits for the first's commit. The older save is deleted when the new one is whole. extra: bytes, or what JSON can
+        hold, of this process: at most 1 MiB, and 64 MiB of all.
+
+        StructureMismatch, NoRoom, Superseded, SaveFailed (of the save before), ExtraTooLarge, LayoutTooLarge."""
+        self._check_open()
+        save, self._next_step = self._saver.save(saved, step, extra, self._after(step), block)
+        return save
+
+    def restore_arrays(self, wanted: Sequence[storage.Array], *, step: Optional[int] = None, strict: bool = True) -> Optional[Found]:
+        """The newest save that is whole, or that of `step`, as this world holds the arrays; None if the job has no save.
+
+        A save whose hosts are away is waited for, up to `patience` seconds, before an older one is taken. strict: StructureMismatch
+        unless the save has exactly these names, shapes and types; otherwise only arrays that it has are restored.
+
+        NotCovered if no save is whole; NotFound for a step that was not saved; NoRoom; MoveFailed."""
+        self._check_open()
+        found = self._restorer.restore(wanted, step, strict)
+        if found:
+            self._rated = (found.step, time.monotonic())
+        return found
+
+    def should_save(self, step: int) -> bool:
+        """Whether to save after `step`, counted from 0: then save(…, step + 1). Equal on all processes. With `every`, each so many steps;
+        with `seconds`, about that often, at steps that process 0 chose in the save before."""
+        if self._every is not None:
+            return (step + 1) % self._every == 0
+        return self._seconds is not None and step + 1 >= self._next_step
+
+    def close(self) -> None:
+        """Waits for the last save, and raises its error. May be called twice, and by one process alone."""
+        if self._closed:
+            return
+        self._closed = True
+        atexit.unregister(self._close_at_exit)
+        try:
+            self._saver.finish()
+        finally:
+            self._disconnect()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_) -> None:
+        self.close()
+
+    # The step that `seconds` after this one should come to, at the rate since the save before.
+    def _after(self, step: int) -> int:
+        if self._seconds is None:
+            return 0
+        then, at = self._rated
+        now = time.monotonic()
+        self._rated = (step, now)
+        rate = max(step - then, 1) / max(now - at, 1e-6)
+        return step + max(int(self._seconds * rate), 1)
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise errors.Closed(f"job {self.name} is closed")
+
+    def _disconnect(self) -> None:
+        if self._own_client and self._client is not None:
+            self._client.close()
+
+    # A process that ends while it saves waits for the commit, but not without end, and never raises. A forked child has no save.
+    def _close_at_exit(self) -> None:
+        if os.getpid() != self._process:
+            return
+        try:
+            self._saver.finish_within(_EXIT_SECONDS)
+            self.close()
+        except Exception as error:  # pylint: disable=broad-except
+            _LOG.warning("at exit: %s", error)
+
+
+def _check_positive(field: str, value) -> None:
+    if value is not None and not value > 0:
+        raise ValueError(f"{field}: value {value!r} must be above 0")
+
+
+def _joined(members: Members, world: int) -> bytes:
+    return json.dumps({"members": members.to_json(), "world": world}).encode()
+
+
+def _opened(answer: bytes):
+    fields = json.loads(answer)
+    return Members.from_json(fields["members"]), fields["world"]

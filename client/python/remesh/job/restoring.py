@@ -1,0 +1,262 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Restoring the newest save that is whole, in the layout of this world."""
+import dataclasses
+import json
+import logging
+import time
+from typing import Any, Dict, List, Optional, Sequence, Tuple
+
+import numpy as np
+
+from remesh import errors, group, names, storage
+from remesh.job import extras, pieces
+from remesh.job.errors import NotCovered, StructureMismatch
+from remesh.job.members import Members
+from remesh.job.pieces import Shards
+from remesh.job.saving import structure_digest
+from remesh.job.worlds import WRITTEN, Worlds
+from remesh.state import State
+from remesh.v1 import reshard_pb2, sharding_pb2, state_pb2
+
+_LOG = logging.getLogger("remesh")
+_PAUSE_SECONDS = 0.2
+_MOVE_SECONDS = 600.0
+_TRIES = 3
+_WHOLE = ("READY", "DEGRADED")
+
+
+@dataclasses.dataclass(frozen=True)
+class Found:
+    """A save that was restored: this host's shards, and the extras of the world that saved."""
+    save: str
+    step: int
+    extras: List[Any]
+    shards: Shards
+    seconds: Dict[str, float]
+
+
+class Restorer:
+    """Restores on this process, with the others. For the caller's thread."""
+
+    def __init__(self, client, job_group: group.Group, members: Members, worlds: Worlds, patience: float):
+        self._client, self._group, self._members, self._worlds, self._patience = client, job_group, members, worlds, patience
+
+    def restore(self, wanted: Sequence[storage.Array], step: Optional[int], strict: bool) -> Optional[Found]:
+        """See Core.restore()."""
+        seconds: Dict[str, float] = {}
+        start = time.perf_counter()
+        request = json.dumps([step, strict, structure_digest(wanted).hex()]).encode()
+        answer = group.exchange(self._group, "restore: begin", request, lambda asked: self._decide(wanted, step, strict, asked))
+        chosen = json.loads(answer)
+        seconds["move"] = time.perf_counter() - start
+        if not chosen:
+            return None
+        start = time.perf_counter()
+        with group.together(self._group, "restore: mapped"):
+            local = self._client.local(chosen["name"], chosen["uid"])
+            shards = Shards(local.read(chosen["generation"]))
+            rows = self._local_rows(shards)
+        if chosen["gather_extras"]:
+            rows = self._gathered(rows, chosen["processes"])
+        restored_extras = extras.decode_all(rows, chosen["processes"])
+        seconds["map"] = time.perf_counter() - start
+        if self._group.rank == 0:
+            text = ", ".join(f"{phase} {each:.3f} s" for phase, each in seconds.items())
+            _LOG.info("restored %s: step %d, %s (%s)", chosen["name"], chosen["step"], chosen["what"], text)
+        return Found(chosen["name"], chosen["step"], restored_extras, shards, seconds)
+
+    # The extras in this host's shards, by process of the world that saved.
+    def _local_rows(self, shards: Shards) -> Dict[int, np.ndarray]:
+        rows: Dict[int, np.ndarray] = {}
+        for shard in shards.of(extras.ARRAY):
+            first, last = shard.info.box.lo[0], shard.info.box.hi[0]
+            for row, content in zip(range(first, last), shard.bytes.reshape(last - first, -1)):
+                rows[row] = content
+        return rows
+
+    # All rows, where each host has only some: the first process of each host sends those of its host.
+    def _gathered(self, rows: Dict[int, np.ndarray], processes: int) -> Dict[int, np.ndarray]:
+        used = {row: extras.first_bytes(content) for row, content in rows.items()} if self._members.leads(self._group.rank) else {}
+        everything = group.exchange(self._group, "restore: extras", _pack(used), lambda sent: _pack(_merged(sent)))
+        return {row: np.frombuffer(content, np.uint8) for row, content in _unpack(everything).items() if row < processes}
+
+    # On process 0: chooses a save, moves it, and says which.
+    def _decide(self, wanted: Sequence[storage.Array], step: Optional[int], strict: bool, asked: List[bytes]) -> bytes:
+        for process, each in enumerate(asked):
+            if each != asked[0]:
+                raise StructureMismatch(f"restore: process {process} asks for other arrays, or with other arguments, than process 0",
+                                        process=process)
+        self._worlds.check_current()
+        passed: List[str] = []
+        for save_id, state in self._worlds.saves():
+            if step is not None and (state.step != step or WRITTEN not in state.labels):
+                continue
+            restored = self._try(save_id, state, wanted, strict, passed)
+            if restored:
+                return json.dumps(restored).encode()
+        if passed:
+            raise NotCovered("; ".join(passed))
+        if step is not None:
+            raise errors.NotFound(f"step: there is no save of step {step}", metadata={"step": str(step)})
+        return b"null"
+
+    # What the other processes need to know of the save, once it is moved. None, with a reason in `passed`, if it is not whole.
+    def _try(self, save_id: names.SaveId, state: State, wanted, strict: bool, passed: List[str]) -> Optional[Dict[str, Any]]:
+        for attempt in range(_TRIES):
+            state = self._settled(state)
+            if state.phase == "BUILDING" or WRITTEN not in state.labels:
+                passed_over = f"{save_id}: was never committed"
+                _LOG.info(passed_over)
+                return None
+            if state.phase not in _WHOLE:
+                passed.append(f"{save_id} (step {state.step}): {state.phase}, {self._missing(state)}")
+                _LOG.warning("passes over %s", passed[-1])
+                return None
+            try:
+                return self._moved(state, wanted, strict, passed)
+            except (errors.NotReady, errors.GenerationMismatch, errors.StateMoving, errors.MoveFailed) as error:
+                if attempt == _TRIES - 1:
+                    raise
+                _LOG.warning("%s is tried again: %s", save_id, error)
+            except errors.DataLoss as error:
+                passed.append(f"{save_id} (step {state.step}): {error}")
+                _LOG.warning("passes over %s", passed[-1])
+                return None
+        return None
+
+    # Waits until the save can be restored, or its hosts are back, or `patience` is over.
+    def _settled(self, state: State) -> State:
+        give_up = time.monotonic() + self._patience
+        while True:
+            state = state.refresh()
+            waits = state.phase == "MOVING" or (state.phase == "LOST" and not self._all_attached(state.lost_hosts))
+            if not waits or time.monotonic() > give_up:
+                return state
+            time.sleep(_PAUSE_SECONDS)
+
+    def _all_attached(self, hosts: Sequence[str]) -> bool:
+        alive = {worker.registration.host for worker in self._client.workers() if worker.alive}
+        return alive.issuperset(hosts)
+
+    # In words, what no host holds.
+    def _missing(self, state: State) -> str:
+        hosts = f"hosts {', '.join(state.lost_hosts)} are away or have lost their shards"
+        lost = uncovered(state.proto.spec, state.lost_hosts, self._devices_of(state.lost_hosts))
+        return f"{hosts}; nothing else holds {lost}" if lost else hosts
+
+    def _devices_of(self, hosts: Sequence[str]) -> Dict[str, List[int]]:
+        return {worker.registration.host: [device.id for device in worker.registration.devices]
+                for worker in self._client.workers() if worker.registration.host in hosts}
+
+    def _moved(self, state: State, wanted: Sequence[storage.Array], strict: bool, passed: List[str]) -> Dict[str, Any]:
+        spec = state.proto.spec
+        arrays = matching(spec, wanted, strict)
+        layout = storage.wanted(arrays, self._members.hosts, self._members.host_of)
+        targets = storage.targets(layout)
+        gather = self._place_extras(state, targets)
+        moved = state.reshard(targets, lose_absent_hosts=state.phase == "DEGRADED", timeout=_MOVE_SECONDS).wait(_MOVE_SECONDS)
+        rows = next(array.shape[0] for array in spec.arrays if array.name == extras.ARRAY)
+        return {"name": state.name, "uid": state.uid, "generation": moved.generation, "step": state.step, "processes": rows,
+                "gather_extras": gather, "what": self._described(moved, state, passed)}
+
+    # Leaves the extras where they are if this world's hosts hold them all (True: they must be gathered). Else names them as wanted on
+    # every host.
+    def _place_extras(self, state: State, targets: reshard_pb2.Targets) -> bool:
+        sharding, devices = _sharding_of(state.proto.spec, extras.ARRAY)
+        holding = [host for host in self._members.hosts if set(host.devices).intersection(devices)]
+        ours = {device for host in self._members.hosts for device in host.devices}
+        if state.phase == "READY" and ours.issuperset(devices):
+            everywhere = sharding.hlo_text == "{replicated}" and len(holding) == len(self._members.hosts)
+            return not everywhere
+        kind = "unpinned_host" if any(host.has_gpus for host in self._members.hosts) else ""
+        ids = [host.devices[0] for host in self._members.hosts]
+        targets.arrays.add(name=extras.ARRAY, sharding=sharding_pb2.Sharding(
+            hlo_text="{replicated}", devices=sharding_pb2.DeviceList(ids=ids), memory_kind=kind))
+        return False
+
+    def _described(self, moved, state: State, passed: List[str]) -> str:
+        nothing = moved.generation == state.generation
+        text = "nothing moved" if nothing else f"{moved.crossing_bytes} bytes crossed hosts"
+        lost = f"; without {', '.join(state.lost_hosts)}" if state.lost_hosts else ""
+        return text + lost + "".join(f"; not {each}" for each in passed)
+
+
+def matching(spec: state_pb2.StateSpec, wanted: Sequence[storage.Array], strict: bool) -> List[storage.Array]:
+    """The wanted arrays that the save has. StructureMismatch if strict and anything differs."""
+    have = {array.name: _text(array.element_type, array.shape) for array in spec.arrays if array.name != extras.ARRAY}
+    want = {array.name: _text(array.element_type, array.shape) for array in wanted}
+    differences = [(name, have.get(name, ""), want.get(name, "")) for name in sorted({*have, *want}) if have.get(name) != want.get(name)]
+    if strict and differences:
+        raise StructureMismatch.of("the save and the tree differ", differences)
+    return [array for array in wanted if have.get(array.name) == want[array.name]]
+
+
+def uncovered(spec: state_pb2.StateSpec, lost_hosts: Sequence[str], devices_of: Dict[str, List[int]]) -> str:
+    """Names the first arrays of which every copy of some box lies on lost hosts; "" if there is none."""
+    lost = {device for host in lost_hosts for device in devices_of.get(host, [])}
+    found = []
+    for array in spec.arrays:
+        sharding, devices = _sharding_of(spec, array.name)
+        boxes = _boxes(sharding, devices, array.shape)
+        held = {box for device, box in boxes if device not in lost}
+        gone = sorted({box for device, box in boxes if device in lost} - held)
+        if gone:
+            lo, hi = gone[0]
+            text = ",".join(f"{a}:{b}" for a, b in zip(lo, hi))
+            found.append(f"{array.name}[{text}]" + (f" and {len(gone) - 1} more boxes" if len(gone) > 1 else ""))
+    more = f" and of {len(found) - 5} more arrays" if len(found) > 5 else ""
+    return ", ".join(found[:5]) + more
+
+
+# The boxes of the forms that remesh.storage writes.
+def _boxes(sharding: sharding_pb2.Sharding, devices: List[int], shape: Sequence[int]) -> List[Tuple[int, tuple]]:
+    if sharding.WhichOneof("form") == "boxes":
+        return [(each.device, (tuple(box.lo), tuple(box.hi))) for each in sharding.boxes.devices for box in each.boxes]
+    grid = storage.form.grid_of_text(sharding.hlo_text, len(shape))
+    copies = max(len(devices) // max(int(np.prod(grid)), 1), 1)
+    tiles = [-(-extent // count) for extent, count in zip(shape, grid)]
+    boxes = []
+    for position, index in enumerate(np.ndindex(*grid)):
+        lo = tuple(i * tile for i, tile in zip(index, tiles))
+        hi = tuple(min(a + tile, extent) for a, tile, extent in zip(lo, tiles, shape))
+        boxes += [(device, (lo, hi)) for device in devices[position * copies:(position + 1) * copies]]
+    return boxes
+
+
+# An array's sharding, with references resolved, and its devices.
+def _sharding_of(spec: state_pb2.StateSpec, name: str) -> Tuple[sharding_pb2.Sharding, List[int]]:
+    sharding = next(array.sharding for array in spec.arrays if array.name == name)
+    if sharding.WhichOneof("form") == "ref":
+        sharding = spec.shardings[sharding.ref]
+    if sharding.WhichOneof("form") == "boxes":
+        return sharding, [each.device for each in sharding.boxes.devices]
+    devices = sharding.devices
+    if devices.WhichOneof("form") == "ref":
+        devices = spec.device_lists[devices.ref]
+    if devices.WhichOneof("form") == "range":
+        return sharding, list(range(devices.range.start, devices.range.start + devices.range.count))
+    return sharding, list(devices.ids)
+
+
+def _text(element_type: str, shape: Sequence[int]) -> str:
+    return f"{element_type}[{','.join(map(str, shape))}]"
+
+
+def _pack(rows: Dict[int, bytes]) -> bytes:
+    return b"".join(row.to_bytes(4, "little") + len(content).to_bytes(4, "little") + content for row, content in rows.items())
+
+
+def _unpack(data: bytes) -> Dict[int, bytes]:
+    rows, at = {}, 0
+    while at < len(data):
+        row, length = (int.from_bytes(data[at + i:at + i + 4], "little") for i in (0, 4))
+        rows[row] = data[at + 8:at + 8 + length]
+        at += 8 + length
+    return rows
+
+
+def _merged(sent: Sequence[bytes]) -> Dict[int, bytes]:
+    rows: Dict[int, bytes] = {}
+    for each in sent:
+        rows.update(_unpack(each))
+    return rows

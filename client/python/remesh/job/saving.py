@@ -1,0 +1,351 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One save: created, written once by all processes, committed when every host has sealed.
+
+    caller's thread    exchange (structure, sizes of extras); process 0 creates the state
+                       every process writes its boxes; exchange (outcome)            -> staged
+    background         process 0 sets step and labels; each host's first process seals
+                       the server commits; process 0 deletes the older save          -> committed
+"""
+import concurrent.futures
+import dataclasses
+import hashlib
+import json
+import logging
+import struct
+import threading
+import time
+from typing import Any, Dict, List, Optional, Sequence, Tuple
+
+import numpy as np
+
+from remesh import errors, group, names, storage
+from remesh.job import extras, pieces
+from remesh.job.errors import SaveFailed, StructureMismatch, Superseded
+from remesh.job.members import Members
+from remesh.job.pieces import Interval, Piece
+from remesh.job.worlds import WRITTEN, Worlds
+from remesh.worker import LocalState
+
+_LOG = logging.getLogger("remesh")
+_REQUEST = struct.Struct("<qI32s")  # step, bytes of the extra, digest of the structure
+_ALLOCATE_SECONDS = 60.0
+
+
+class Save:
+    """A save. staged: its sources may be written again. committed: it is whole and will be restored. Both are futures of None or the
+    error. seconds: by phase."""
+
+    def __init__(self, step: int):
+        self.step = step
+        self.name = ""
+        self.staged: "concurrent.futures.Future[None]" = concurrent.futures.Future()
+        self.committed: "concurrent.futures.Future[None]" = concurrent.futures.Future()
+        self.seconds: Dict[str, float] = {}
+
+    def wait(self, timeout: Optional[float] = None) -> "Save":
+        """Until it is committed. Raises its error; TimeoutError."""
+        self.committed.result(timeout)
+        return self
+
+    def __repr__(self) -> str:
+        state = "committed" if self.committed.done() else "staged" if self.staged.done() else "begun"
+        return f"<Save {self.name} step {self.step} {state}>"
+
+
+@dataclasses.dataclass(frozen=True)
+class Order:
+    """What process 0 decided on a save."""
+    name: str
+    uid: str
+    capacity: int
+    rows: Tuple[bytes, ...]  # extras of all processes, if others than their own store them
+    next_step: int           # when should_save() says yes again
+
+    def to_bytes(self) -> bytes:
+        """For of(). The rows follow the rest."""
+        head = json.dumps([self.name, self.uid, self.capacity, [len(row) for row in self.rows], self.next_step]).encode()
+        return len(head).to_bytes(4, "little") + head + b"".join(self.rows)
+
+    @staticmethod
+    def of(data: bytes) -> "Order":
+        """See to_bytes()."""
+        end = 4 + int.from_bytes(data[:4], "little")
+        name, uid, capacity, sizes, next_step = json.loads(data[4:end])
+        rows = []
+        for size in sizes:
+            rows.append(data[end:end + size])
+            end += size
+        return Order(name, uid, capacity, tuple(rows), next_step)
+
+
+@dataclasses.dataclass(frozen=True)
+class Settings:
+    """Of a job. See job.core.Core."""
+    replicas: Optional[int]
+    keep: int
+    commit_seconds: float
+
+
+class Saver:
+    """Makes the saves of this process, one after the other. For the caller's thread."""
+
+    def __init__(self, client, job_group: group.Group, members: Members, worlds: Worlds, settings: Settings):
+        self._client, self._group, self._members, self._worlds, self._settings = client, job_group, members, worlds, settings
+        self._number = 0
+        self._pending: Optional[Save] = None
+        self._writers: Dict[Tuple[storage.Holders, Interval], bool] = {}
+        self._layouts: Dict[Tuple[bytes, int, bool], storage.Layout] = {}
+        self._doubled: Dict[storage.Holders, bool] = {}  # whether two hosts hold each box
+        self._warned = False
+        self._stopped: Optional[errors.RemeshError] = None
+
+    def save(self, saved: Sequence[Piece], step: int, extra: Any, next_step: int, block: bool) -> Tuple[Save, int]:
+        """See Core.save(). Returns the step of the next save as process 0 sees it, too."""
+        save = Save(step)
+        watch = _Stopwatch(save.seconds)
+        order = self._begin(saved, step, extra, next_step)
+        save.name = order.name
+        watch.lap("begin")
+        local = self._client.local(order.name, order.uid)
+        try:
+            with group.together(self._group, "save: written"):
+                self._write(local, saved, extra, order, watch)
+        except errors.RemeshError as error:
+            self._give_up(order, error)
+            raise
+        watch.lap("exchange")
+        save.staged.set_result(None)
+        self._pending = save
+        thread = threading.Thread(target=self._commit, args=(save, local, watch), name="remesh-commit", daemon=True)
+        thread.start()
+        if block:
+            self._finish_together(save)
+        return save, order.next_step
+
+    def finish(self) -> None:
+        """Waits for the last save's commit and raises its error, once."""
+        pending, self._pending = self._pending, None
+        if pending:
+            pending.committed.result()
+
+    def finish_within(self, seconds: float) -> None:
+        """finish(), but not longer. TimeoutError."""
+        if self._pending:
+            self._pending.wait(seconds)
+
+    # Waits on every process, so that all return or all raise.
+    def _finish_together(self, save: Save) -> None:
+        with group.together(self._group, "save: committed"):
+            self._pending = None
+            save.committed.result()
+
+    # The first exchange: returns what process 0 decided.
+    def _begin(self, saved: Sequence[Piece], step: int, extra: Any, next_step: int) -> Order:
+        try:
+            if self._stopped:
+                raise self._stopped
+            self.finish()
+            encoded = extras.encode(extra)
+            content = encoded if self._shares_extras(saved) else b""
+            payload: Any = _REQUEST.pack(step, len(encoded), structure_digest([piece.array for piece in saved])) + content
+        except Exception as error:  # pylint: disable=broad-except
+            payload = error
+        try:
+            answer = group.exchange(self._group, "save: begin", payload, lambda asked: self._decide(saved, step, asked, next_step))
+        except Superseded as error:
+            self._stopped = error
+            raise
+        return Order.of(answer)
+
+    # Whether a second host keeps a copy of each extra.
+    def _shares_extras(self, saved: Sequence[Piece]) -> bool:
+        if len(self._members.hosts) == 1 or self._settings.replicas == 1:
+            return False
+        if self._settings.replicas:
+            return True
+        return all(map(self._on_two_hosts, {piece.array.holders for piece in saved}))
+
+    def _on_two_hosts(self, holders: storage.Holders) -> bool:
+        if holders not in self._doubled:
+            found = storage.boxes.distinct(holders, np.asarray(self._members.host_of))
+            self._doubled[holders] = bool(np.bincount(found.pairs[:, 0]).min() > 1)
+        return self._doubled[holders]
+
+    # On process 0: creates the state.
+    def _decide(self, saved: Sequence[Piece], step: int, asked: List[bytes], next_step: int) -> bytes:
+        requests = [_REQUEST.unpack_from(each) for each in asked]
+        _check_equal(requests)
+        self._worlds.check_current()
+        rows = tuple(each[_REQUEST.size:] for each in asked)
+        shared = self._shares_extras(saved)
+        capacity = extras.capacity([size for _, size, _ in requests])
+        layout = self._layout(saved, requests[0][2], capacity, shared)
+        self._number += 1
+        state_id = names.SaveId(self._worlds.world, self._number)
+        labels = {"world-size": str(self._group.size)}
+        state = self._worlds.create(state_id, storage.spec(layout), labels)
+        return Order(state.name, state.uid, capacity, rows if shared else (), next_step).to_bytes()
+
+    def _layout(self, saved: Sequence[Piece], digest: bytes, capacity: int, shared: bool) -> storage.Layout:
+        key = (digest, capacity, shared)
+        if key not in self._layouts:
+            arrays = [piece.array for piece in saved] + [self._extra_array(capacity, shared)]
+            layout = storage.stored(arrays, self._members.hosts, self._members.host_of, self._settings.replicas)
+            self._layouts = {key: layout}
+            self._say_once(layout)
+        return self._layouts[key]
+
+    def _say_once(self, layout: storage.Layout) -> None:
+        if self._warned:
+            return
+        self._warned = True
+        if layout.shortage():
+            _LOG.warning("replicas: only %s hosts hold some of the arrays; the loss of one host costs the save", layout.shortage())
+        elif layout.least == 1:
+            _LOG.warning("each box lies on one host: the loss of any host costs the save")
+
+    def _extra_array(self, capacity: int, shared: bool) -> storage.Array:
+        size = self._group.size
+        entries = [(process, (row, 0), (row + 1, capacity)) for row in range(size)
+                   for process in (self._members.neighbours(row) if shared else [row])]
+        return storage.Array(extras.ARRAY, "u8", storage.Holders.of((size, capacity), entries))
+
+    def _write(self, local: LocalState, saved: Sequence[Piece], extra: Any, order: Order, watch: "_Stopwatch") -> None:
+        shards = pieces.Shards(local.allocate(wait=_ALLOCATE_SECONDS))
+        watch.lap("allocate")
+        own = self._extra_piece(extra, order)
+        pieces.write(shards, [*saved, own], self._writes_here)
+        watch.lap("write")
+
+    # The rows that this process writes.
+    def _extra_piece(self, extra: Any, order: Order) -> Piece:
+        rank, size = self._group.rank, self._group.size
+        array = self._extra_array(order.capacity, bool(order.rows))
+        boxes = [((row, 0), (row + 1, order.capacity)) for row in range(size)
+                 if row == rank or (order.rows and rank in self._members.neighbours(row))]
+        encoded = {rank: extras.encode(extra)} if not order.rows else dict(enumerate(order.rows))
+        return Piece(array, boxes, lambda box: extras.row(encoded[box[0][0]], order.capacity))
+
+    # Whether this process is the first of its host that holds the box.
+    def _writes_here(self, array: storage.Array, box: Interval) -> bool:
+        key = (array.holders, box)
+        if key not in self._writers:
+            if len(self._writers) > 1 << 20:
+                self._writers.clear()
+            self._writers[key] = first_on_host(array.holders, box, self._members, self._group.rank)
+        return self._writers[key]
+
+    # Of process 0: a name is used once, so a failed save is only deleted.
+    def _give_up(self, order: Order, error: errors.RemeshError) -> None:
+        _LOG.warning("%s failed and is deleted: %s", order.name, error)
+        if self._group.rank == 0:
+            self._delete(order.name, order.uid)
+
+    def _delete(self, name: str, uid: str) -> None:
+        try:
+            state = self._client.state(name)
+            if state.uid == uid:
+                state.delete()
+        except errors.NotFound:
+            pass
+        except errors.RemeshError as error:
+            _LOG.warning("%s stays: %s", name, error)
+
+    # In the background thread of this save; makes no call to the group.
+    def _commit(self, save: Save, local: LocalState, watch: "_Stopwatch") -> None:
+        try:
+            self._seal(save, local, watch)
+            local.read(1, wait=self._settings.commit_seconds)
+            watch.lap("commit")
+            if self._group.rank == 0:
+                self._delete_older(save.name)
+                watch.lap("delete")
+        except BaseException as error:  # pylint: disable=broad-except
+            save.committed.set_exception(self._explained(save, local, error))
+            return
+        save.committed.set_result(None)
+        _LOG.info("%s: step %d is saved (%s)", save.name, save.step, watch.text())
+
+    # Step and labels first: a save that is whole has its own step.
+    def _seal(self, save: Save, local: LocalState, watch: "_Stopwatch") -> None:
+        if self._group.rank == 0:
+            state = self._client.state(save.name)
+            state.update(step=save.step, labels={**state.labels, WRITTEN: "1"})
+            watch.lap("update")
+        if self._members.leads(self._group.rank):
+            local.seal()
+            watch.lap("seal")
+
+    # The error of a save that did not commit.
+    def _explained(self, save: Save, local: LocalState, error: BaseException) -> errors.RemeshError:
+        gone = isinstance(error, (errors.NotFound, errors.StateReplaced))
+        if self._group.rank == 0:
+            try:
+                self._worlds.check_current()
+            except Superseded as superseded:
+                self._stopped = superseded
+                return superseded
+            except errors.RemeshError:
+                pass
+            if not gone:
+                self._delete(save.name, local.uid)
+        elif gone:
+            return Superseded(f"{save.name} is gone: a later world of the job has begun, or process 0 gave the save up")
+        return SaveFailed(f"{save.name} (step {save.step}) did not commit: {error}", metadata={"state": save.name, "step": str(save.step)})
+
+    # Keeps the newest saves.
+    def _delete_older(self, name: str) -> None:
+        own = names.parse(name)
+        older = [state for state_id, state in self._worlds.saves() if state_id < own]
+        for state in older[self._settings.keep - 1:]:
+            try:
+                state.delete()
+            except errors.RemeshError as error:
+                _LOG.warning("%s stays: %s", state.name, error)
+
+
+class _Stopwatch:
+    """Seconds by phase, as they go by."""
+
+    def __init__(self, seconds: Dict[str, float]):
+        self._seconds, self._last = seconds, time.perf_counter()
+
+    def lap(self, phase: str) -> None:
+        """Ends a phase."""
+        now = time.perf_counter()
+        self._seconds[phase] = now - self._last
+        self._last = now
+
+    def text(self) -> str:
+        """"begin 0.01 s, allocate 0.2 s"."""
+        return ", ".join(f"{phase} {seconds:.3f} s" for phase, seconds in self._seconds.items())
+
+
+def first_on_host(holders: storage.Holders, box: Interval, members: Members, process: int) -> bool:
+    """Whether the process is the first of its host that holds the box."""
+    same = np.all(holders.lo == np.array(box[0], np.int64), axis=1) & np.all(holders.hi == np.array(box[1], np.int64), axis=1)
+    host_of = np.asarray(members.host_of)
+    owners = holders.processes[same]
+    here = owners[host_of[owners] == host_of[process]]
+    return bool(len(here)) and int(here.min()) == process
+
+
+def structure_digest(arrays: Sequence[storage.Array]) -> bytes:
+    """Of names, types, shapes and who holds what: equal on all processes."""
+    found: Dict[storage.Holders, bytes] = {}
+    whole = hashlib.sha256()
+    for array in arrays:
+        holders = array.holders
+        if holders not in found:
+            parts = (np.asarray(part, np.int64).tobytes() for part in (holders.shape, holders.processes, holders.lo, holders.hi))
+            found[holders] = hashlib.sha256(b"".join(parts)).digest()
+        whole.update(f"{array.name}\0{array.element_type}\0".encode() + found[holders])
+    return whole.digest()
+
+
+def _check_equal(requests: Sequence[Tuple[int, int, bytes]]) -> None:
+    for process, (step, _, digest) in enumerate(requests):
+        if step != requests[0][0]:
+            raise StructureMismatch(f"step: process {process} saves step {step}, process 0 step {requests[0][0]}", process=process)
+        if digest != requests[0][2]:
+            raise StructureMismatch(f"tree: process {process} has other names, shapes, types or shardings than process 0", process=process)

@@ -1,0 +1,122 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The worlds of a job, on the server: only process 0 uses this."""
+import datetime
+import logging
+import os
+import socket
+import time
+import uuid
+from typing import Dict, Iterator, List, Optional, Tuple
+
+from remesh import errors, names
+from remesh.client import Client
+from remesh.job.errors import JobRunsTwice, Superseded
+from remesh.state import State
+from remesh.storage import Host
+from remesh.v1 import reshard_pb2, sharding_pb2, state_pb2
+
+_LOG = logging.getLogger("remesh")
+_CANCEL_SECONDS = 30.0
+_PAUSE_SECONDS = 0.1
+# Set by the update before process 0's seal: a save without it is not whole, whatever its phase.
+WRITTEN = "remesh-written"
+
+
+class Worlds:
+    """A job's states by what their names say. May be used by the caller's thread and the one that commits."""
+
+    def __init__(self, client: Client, job: str):
+        self._client, self._job = client, job
+        self.world = 0
+
+    def create(self, state_id: names.StateId, spec: state_pb2.StateSpec, labels: Dict[str, str]) -> State:
+        """Creates a state that is written once. AlreadyExists."""
+        state = state_pb2.State(name=self.name(state_id), spec=spec, labels=labels, write_once=True)
+        request = state_pb2.CreateStateRequest(state=state, request_id=str(uuid.uuid4()))
+        return State(self._client, self._client.calls.call(lambda: self._client.state_stub().CreateState, request))
+
+    def name(self, state_id: names.StateId) -> str:
+        """The full name."""
+        return names.state_name(self._job, state_id)
+
+    def states(self) -> Iterator[Tuple[names.StateId, State]]:
+        """The job's saves, claims and temporary states, without their arrays."""
+        for state in self._client.states(names.job_name(self._job)):
+            state_id = names.parse(state.name)
+            if state_id:
+                yield state_id, state
+
+    def saves(self) -> List[Tuple[names.SaveId, State]]:
+        """The saves, newest first."""
+        found = [(state_id, state) for state_id, state in self.states() if isinstance(state_id, names.SaveId)]
+        return sorted(found, key=lambda each: each[0], reverse=True)
+
+    def claim(self, host: Host) -> int:
+        """Makes this process the owner of the next world, and ends what lower worlds left unfinished. JobRunsTwice."""
+        world = 1 + max((state_id.world for state_id, _ in self.states()), default=0)
+        claim = names.WorldId(world)
+        try:
+            self.create(claim, _one_byte(host), _identity(host))
+        except errors.AlreadyExists:
+            raise self._runs_twice(claim) from None
+        self.world = world
+        self._end_lower_worlds()
+        return world
+
+    def check_current(self) -> None:
+        """Superseded if a later world has begun."""
+        later = self.later_world()
+        if later:
+            raise Superseded(f"world {later} of job {self._job} has begun; this process belongs to world {self.world}",
+                             metadata={"job": self._job, "world": str(later)})
+
+    def later_world(self) -> Optional[int]:
+        """A world after this one."""
+        worlds = [state_id.world for state_id, _ in self.states() if state_id.world > self.world]
+        return max(worlds, default=None)
+
+    def _runs_twice(self, claim: names.WorldId) -> JobRunsTwice:
+        try:
+            other = self._client.state(self.name(claim)).labels
+        except errors.NotFound:
+            other = {}
+        who = ", ".join(f"{key} {other[key]}" for key in ("host", "pid", "time") if key in other)
+        return JobRunsTwice(f"job {self._job}: another process claimed world {claim.world} at this moment ({who}): one of the two must end",
+                            metadata={"job": self._job, **other})
+
+    # Deletes saves that lower worlds left unfinished, their claims and temporary states, and ends their moves.
+    def _end_lower_worlds(self) -> None:
+        for state_id, state in list(self.states()):
+            if state_id.world >= self.world:
+                continue
+            try:
+                self._end_move(state)
+                if not isinstance(state_id, names.SaveId) or state.phase == "BUILDING":
+                    state.delete()
+            except errors.RemeshError as error:
+                _LOG.warning("%s of an earlier world stays: %s", state.name, error)
+
+    # Cancels the state's move and waits until none runs.
+    def _end_move(self, state: State) -> None:
+        if state.phase != "MOVING":
+            return
+        request = reshard_pb2.CancelExecutionRequest(name=state.proto.execution)
+        try:
+            self._client.calls.call(lambda: self._client.reshard_stub().CancelExecution, request)
+        except errors.RemeshError as error:
+            _LOG.info("%s is not cancelled: %s", state.proto.execution, error)  # it commits, or has ended
+        give_up = time.monotonic() + _CANCEL_SECONDS
+        while self._client.state(state.name).phase == "MOVING" and time.monotonic() < give_up:
+            time.sleep(_PAUSE_SECONDS)
+
+
+def _one_byte(host: Host) -> state_pb2.StateSpec:
+    sharding = sharding_pb2.Sharding(hlo_text="{replicated}", devices=sharding_pb2.DeviceList(ids=[host.devices[0]]),
+                                     memory_kind="unpinned_host" if host.has_gpus else "")
+    return state_pb2.StateSpec(arrays=[state_pb2.StateArray(name="claim", shape=[1], element_type="u8", sharding=sharding)])
+
+
+# Who claims: the values of labels.
+def _identity(host: Host) -> Dict[str, str]:
+    now = datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds")
+    return {"host": host.name, "node": socket.gethostname(), "pid": str(os.getpid()), "time": now}
