@@ -58,7 +58,9 @@ Actions Controller::Handle(Event event, Moment now) {
   return Finish(out);
 }
 
+// Whatever may make a state READY touches it, for its watchers.
 Actions Controller::Finish(Outbox& out) {
+  if (!machines_.leadership.behind()) machines_.states.CommitWrites(out.touched(), out);
   machines_.watches.TellTouched(out);
   if (machines_.leadership.behind()) out.DropPersists();
   machines_.journal.Enqueue(out);
@@ -73,6 +75,10 @@ void Controller::OnDurable(const FollowUp& follow_up, Moment now, Outbox& out) {
           [&](const LeadershipBegun&) { OnLeadershipBegun(machines_, now, out); },
           [&](const HostAdmitted& admitted) { OnHostAdmitted(admitted, machines_, now, out); },
           [&](const StateCreated& created) { machines_.states.OnCreated(created, out); },
+          [&](const StateUpdated& updated) { machines_.states.OnUpdated(updated, out); },
+          [&](const WriteCommitted& committed) {
+            machines_.states.OnWriteCommitted(committed, out);
+          },
           [&](const StateDeleted& deleted) {
             machines_.states.OnDeleted(deleted, out);
             Settle(HeldOfState(deleted.name, machines_.membership.workers()), machines_, out);
@@ -147,6 +153,10 @@ void Controller::OnCall(Call& call, Moment now, Outbox& out) {
 void Controller::Change(CallId call, const CreateState& request, Moment now, Outbox& out) {
   std::optional<Reliance> asked = machines_.states.Create(call, request, now, out);
   if (asked) PersistWithHosts(*std::move(asked), machines_, out);
+}
+
+void Controller::Change(CallId call, const v1::UpdateStateRequest& request, Moment, Outbox& out) {
+  machines_.states.Update(call, request, out);
 }
 
 void Controller::Change(CallId call, const v1::DeleteStateRequest& request, Moment now,

@@ -49,6 +49,7 @@ class Controller {
 
   // Requests that change something.
   void Change(CallId call, const CreateState& request, Moment now, Outbox& out);
+  void Change(CallId call, const v1::UpdateStateRequest& request, Moment now, Outbox& out);
   void Change(CallId call, const v1::DeleteStateRequest& request, Moment now, Outbox& out);
   void Change(CallId call, v1::StartExecutionRequest&& request, Moment now, Outbox& out);
   void Change(CallId call, const v1::CancelExecutionRequest& request, Moment now, Outbox& out);

@@ -64,6 +64,12 @@ grpc::ServerWriteReactor<v1::State>* StateService::WatchState(
   return WatchStream<v1::State>::Start(backend_.core, *std::move(place), request->name());
 }
 
+ServerUnaryReactor* StateService::UpdateState(CallbackServerContext* context,
+                                              const v1::UpdateStateRequest* request,
+                                              v1::UpdateStateResponse* response) {
+  return AskController(backend_, context, "UpdateState", request->name(), *request, response);
+}
+
 ServerUnaryReactor* StateService::DeleteState(CallbackServerContext* context,
                                               const v1::DeleteStateRequest* request,
                                               v1::DeleteStateResponse* response) {

@@ -21,6 +21,9 @@ class StateService : public v1::StateService::CallbackService {
                                        v1::ListStatesResponse* response) override;
   grpc::ServerWriteReactor<v1::State>* WatchState(grpc::CallbackServerContext* context,
                                                   const v1::WatchStateRequest* request) override;
+  grpc::ServerUnaryReactor* UpdateState(grpc::CallbackServerContext* context,
+                                        const v1::UpdateStateRequest* request,
+                                        v1::UpdateStateResponse* response) override;
   grpc::ServerUnaryReactor* DeleteState(grpc::CallbackServerContext* context,
                                         const v1::DeleteStateRequest* request,
                                         v1::DeleteStateResponse* response) override;

@@ -30,6 +30,7 @@ v1::AttachResponse MakePrepare(const ExecutionSpec& spec, const v1::Execution& r
   target.set_state(resource.state());
   target.set_state_uid(resource.state_uid());
   target.set_generation(resource.target_generation());
+  target.set_write_once(spec.write_once);
   prepare.set_source_generation(resource.source_generation());
   prepare.set_plan(resource.plan());
   prepare.set_fingerprint(spec.fingerprint);

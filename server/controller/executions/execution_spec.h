@@ -25,6 +25,7 @@ struct Participant {
 struct ExecutionSpec {
   v1::AttemptId attempt;
   std::string fingerprint;
+  bool write_once = false;       // of the state
   std::string plan_digest = "";  // see Prepare
   int64_t window_bytes = 0;
   int32_t grant_ahead = 8;       // windows that may be granted beyond those done everywhere

@@ -11,6 +11,7 @@
 #include "base/status_macros.h"
 #include "server/controller/executions/attempt_peers.h"
 #include "server/controller/membership/data_addresses.h"
+#include "server/controller/states/write_once.h"
 #include "server/controller/values/names.h"
 
 namespace remesh::server {
@@ -105,12 +106,12 @@ bool HasCommitted(const Membership& membership, const std::string& host,
   return !receives || HoldsTarget(membership, host, entry.execution.resource());
 }
 
-// Notes the write of the host's shards that the move reads; from now on the host keeps trainers from
-// writing. FAILED_PRECONDITION (WRITE_DIFFERS): it is not that of other hosts, because a trainer has
+// Notes the write of the host's shards that the move reads, if trainers could have written them
+// since the state was READY; from now on the host keeps trainers from writing. FAILED_PRECONDITION (WRITE_DIFFERS): it is not that of other hosts, because a trainer has
 // written since the state was READY.
 absl::Status NoteSource(const std::string& host, const StateEntry& state,
                         const WorkerRegistry& workers, ExecutionEntry& entry) {
-  if (!state.placed->hosts.contains(host) || entry.spared_hosts.contains(host)) {
+  if (!state.placed->hosts.contains(host) || entry.spared_hosts.contains(host) || IsFixed(state)) {
     return absl::OkStatus();
   }
   const v1::StateManifest* held =

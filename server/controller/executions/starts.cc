@@ -286,13 +286,13 @@ Launch Starts::MakeLaunch(const PendingStart& start, const PlannedExecution& mov
   v1::Execution resource = NewResource(*start.request, move, state.declared.abandoned_generation(),
                                        start.asked.wall, deadline, name);
   resource.set_state_uid(state.uid());
-  Launch launch{
-      .entry = {.execution = Execution(
-                    MakeSpec(resource, move, options_, start.asked.steady + deadline), resource),
-                .target = move.target,
-                .keeps_plan = true,
-                .spared_hosts = move.spared_hosts},
-      .reliance = {.hosts = {}, .records = {}, .then = ExecutionStored{.name = name}}};
+  ExecutionSpec spec = MakeSpec(resource, move, options_, start.asked.steady + deadline);
+  spec.write_once = state.declared.write_once();
+  Launch launch{.entry = {.execution = Execution(std::move(spec), resource),
+                          .target = move.target,
+                          .keeps_plan = true,
+                          .spared_hosts = move.spared_hosts},
+                .reliance = {.hosts = {}, .records = {}, .then = ExecutionStored{.name = name}}};
   for (const auto& [host, named] : move.hosts) {
     launch.reliance.hosts.insert(host);
     for (const int32_t local : named.local_devices) launch.entry.devices.insert({host, local});

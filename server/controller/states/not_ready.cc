@@ -12,6 +12,7 @@
 #include "base/error.h"
 #include "server/controller/states/host_writes.h"
 #include "server/controller/states/replicas.h"
+#include "server/controller/states/write_once.h"
 
 namespace remesh::server {
 namespace {
@@ -45,6 +46,18 @@ std::string RepairOf(const std::string& state, const std::vector<int64_t>& devic
                       devices.size() <= kNamed ? "" : " (IDS: all devices of the hosts away)");
 }
 
+// What a state waits for that is written once.
+std::string OnceIn(const StateEntry& state, const WorkerRegistry& workers) {
+  constexpr size_t kNamed = 10;
+  if (state.once_commit == OnceCommit::kOnItsWay) return "; its commit is on its way to the disk";
+  const std::vector<std::string> old = TooOldHosts(state, workers);
+  if (old.empty()) return "";
+  const size_t named = std::min(kNamed, old.size());
+  return absl::StrCat("; it is written once, which the workers of ",
+                      absl::StrJoin(old.begin(), old.begin() + named, ", "),
+                      named < old.size() ? ", ..." : "", " do not know: upgrade them");
+}
+
 }  // namespace
 
 absl::Status NotReady(const StateEntry& state, const WorkerRegistry& workers) {
@@ -59,7 +72,7 @@ absl::Status NotReady(const StateEntry& state, const WorkerRegistry& workers) {
                               {"lost_hosts", lost},
                               {"newer_hosts", newer},
                               {"writes", writes}}};
-  std::string why = absl::StrCat(UnsealedIn(seen), WritesIn(seen, writes));
+  std::string why = absl::StrCat(UnsealedIn(seen), WritesIn(seen, writes), OnceIn(state, workers));
   if (!lost.empty()) absl::StrAppend(&why, "; away, or back without its shards: ", lost);
   if (!newer.empty()) {
     absl::StrAppend(&why, "; a newer generation than the journal knows is on ", newer,

@@ -6,31 +6,42 @@
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
 #include "base/status_macros.h"
+#include "server/controller/states/write_once.h"
 #include "server/controller/values/names.h"
 
 namespace remesh::server {
 namespace {
 
-// Whether a generation must exist on its hosts. Trainers fill generation 1, so a host that lost it
-// can be filled again; later generations exist only on the workers.
-bool MustExist(const StateEntry& state) { return state.generation() > 1; }
-
-// The manifest of the state's generation on the host. Ignores what an earlier state of the same
-// name left there, and what an execution prepared that is not known here.
-const v1::StateManifest* LiveManifest(const StateEntry& state, const WorkerRegistry& workers,
-                                      const std::string& host) {
-  const WorkerEntry* worker = workers.Find(host);
-  if (worker == nullptr || !worker->alive()) return nullptr;
-  const v1::StateManifest* held = worker->Manifest(state.name(), state.uid(), state.generation());
-  return held == nullptr || IsPending(*held) ? nullptr : held;
-}
-
+// Whether the host has not kept what was committed there. Where it must not be written again, what
+// is unsealed is not what it was.
 bool LostOn(const StateEntry& state, const WorkerRegistry& workers, const std::string& host) {
   if (!workers.alive(host)) return true;
-  return MustExist(state) && LiveManifest(state, workers, host) == nullptr;
+  if (!IsCommitted(state)) return false;
+  const v1::StateManifest* held = LiveManifest(state, workers, host);
+  return held == nullptr || (IsFixed(state) && held->phase() != v1::SHARD_PHASE_READY);
+}
+
+// Whether something that is not on disk yet keeps the state from being READY.
+bool AwaitsJournal(const StateEntry& state) {
+  if (IsCommitted(state)) return false;
+  return state.declared.write_once() || state.updates.count > 0;
 }
 
 }  // namespace
+
+bool IsCommitted(const StateEntry& state) {
+  return state.generation() > 1 || state.once_commit == OnceCommit::kDurable;
+}
+
+// Ignores what an earlier state of the same name left there, and what an execution prepared that is
+// not known here.
+const v1::StateManifest* LiveManifest(const StateEntry& state, const WorkerRegistry& workers,
+                                      const std::string& host) {
+  const WorkerEntry* worker = workers.Find(host);
+  if (worker == nullptr || !worker->alive() || IsTooOld(state, *worker)) return nullptr;
+  const v1::StateManifest* held = worker->Manifest(state.name(), state.uid(), state.generation());
+  return held == nullptr || IsPending(*held) ? nullptr : held;
+}
 
 StateEntry* StateRegistry::Find(const std::string& name) {
   auto found = states_.find(name);
@@ -79,11 +90,11 @@ v1::State::Phase PhaseOf(const StateEntry& state, const WorkerRegistry& workers,
     if (LostOn(state, workers, host)) return v1::State::LOST;
     const v1::StateManifest* manifest = LiveManifest(state, workers, host);
     ready = ready && manifest != nullptr && manifest->phase() == v1::SHARD_PHASE_READY;
-    if (!ready) continue;  // it may still be LOST
+    if (!ready || IsFixed(state)) continue;  // it may still be LOST
     if (write == nullptr) write = &manifest->write();
     ready = *write == manifest->write();
   }
-  return ready ? v1::State::READY : v1::State::BUILDING;
+  return ready && !AwaitsJournal(state) ? v1::State::READY : v1::State::BUILDING;
 }
 
 v1::State::Phase ReportedPhase(const StateEntry& state, const WorkerRegistry& workers) {
@@ -160,7 +171,8 @@ v1::Assignment AssignmentOf(const StateEntry& state, const std::string& host) {
   assignment.set_state(state.name());
   assignment.set_state_uid(state.uid());
   assignment.set_generation(state.generation());
-  assignment.set_committed(MustExist(state));
+  assignment.set_committed(IsCommitted(state));
+  assignment.set_write_once(state.declared.write_once());
   return assignment;
 }
 

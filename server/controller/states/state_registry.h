@@ -20,6 +20,15 @@
 
 namespace remesh::server {
 
+// How far generation 1 of a write_once state is committed; see write_once.h.
+enum class OnceCommit : int8_t { kNone, kOnItsWay, kDurable };
+
+// UpdateStates on their way to the disk, and what the last of them sets.
+struct PendingUpdates {
+  int count = 0;
+  v1::State last;  // step and labels
+};
+
 // A state: its declaration, and the point in its life. The phase is not stored: it follows from
 // what the workers hold.
 struct StateEntry {
@@ -30,6 +39,8 @@ struct StateEntry {
   std::string execution;                      // the one that runs; empty: none
   std::shared_ptr<const PlacedState> target;  // of the execution; null: none, or no longer known
   bool deleting = false;
+  OnceCommit once_commit = OnceCommit::kNone;
+  PendingUpdates updates;
   std::set<std::string> newer_hosts;  // hosts with a newer generation than the journal knows
   std::shared_ptr<Replicas> replicas = std::make_shared<Replicas>();  // remembers answers only
 
@@ -62,7 +73,7 @@ absl::StatusOr<const StateEntry*> FindState(std::string_view field, const std::s
 
 // The state's phase, by which the server decides: MOVING while an execution runs; LOST when a host
 // is away, or back without what was committed there; READY when every host has sealed everything,
-// and all name the same write; otherwise BUILDING. Ignores the hosts in `spared`. Never DEGRADED,
+// all name the same write, and what must be on disk for that is there; otherwise BUILDING. Ignores the hosts in `spared`. Never DEGRADED,
 // for which everything is decided as for LOST.
 v1::State::Phase PhaseOf(const StateEntry& state, const WorkerRegistry& workers,
                          const std::set<std::string>& spared = {});
@@ -70,6 +81,15 @@ v1::State::Phase PhaseOf(const StateEntry& state, const WorkerRegistry& workers,
 // The phase that callers see: as PhaseOf(), but DEGRADED where a LOST state would be READY without
 // the lost hosts, and the other hosts hold every element. Decides nothing.
 v1::State::Phase ReportedPhase(const StateEntry& state, const WorkerRegistry& workers);
+
+// Whether the generation was readable once, so that it must exist on its hosts: trainers fill
+// generation 1, and a host that lost it can be filled again, unless it is written once and
+// committed.
+bool IsCommitted(const StateEntry& state);
+
+// What the host holds of the state's generation; null: nothing that counts.
+const v1::StateManifest* LiveManifest(const StateEntry& state, const WorkerRegistry& workers,
+                                      const std::string& host);
 
 // The writes of the attached hosts that hold shards of the state's generation.
 HostWrites WritesOf(const StateEntry& state, const WorkerRegistry& workers);

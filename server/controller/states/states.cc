@@ -11,30 +11,15 @@
 #include "absl/strings/str_join.h"
 #include "base/error.h"
 #include "base/status_macros.h"
+#include "server/controller/states/state_labels.h"
+#include "server/controller/states/update_state.h"
+#include "server/controller/states/write_once.h"
 #include "server/controller/values/digest.h"
 #include "server/controller/values/names.h"
 #include "server/controller/values/uid.h"
 
 namespace remesh::server {
 namespace {
-
-constexpr int kLabelsMax = 64;
-constexpr size_t kLabelBytesMax = 1024;
-constexpr size_t kRequestIdBytesMax = 256;
-
-absl::Status CheckLabels(const v1::State& state) {
-  if (state.labels_size() > kLabelsMax) {
-    return InvalidField("state.labels", absl::StrCat(state.labels_size(), " labels"),
-                        "must be at most 64 labels");
-  }
-  for (const auto& [key, value] : state.labels()) {
-    if (key.empty() || key.size() > kLabelBytesMax || value.size() > kLabelBytesMax) {
-      return InvalidField(absl::StrCat("state.labels[", key.substr(0, 64), "]"), value,
-                          "must have a key of 1 to 1024 bytes and a value of at most 1024");
-    }
-  }
-  return absl::OkStatus();
-}
 
 // The state as requested, with a new uid.
 StateEntry NewEntry(const CreateState& request, const std::string& digest, Moment now) {
@@ -46,6 +31,7 @@ StateEntry NewEntry(const CreateState& request, const std::string& digest, Momen
   entry.declared.set_name(asked.name());
   entry.declared.set_generation(1);
   entry.declared.set_step(asked.step());
+  entry.declared.set_write_once(asked.write_once());
   *entry.declared.mutable_labels() = asked.labels();
   *entry.declared.mutable_create_time() =
       google::protobuf::util::TimeUtil::NanosecondsToTimestamp(absl::ToUnixNanos(now.wall));
@@ -91,6 +77,7 @@ void States::Restore(const Restored& restored) {
                      .placed = state.placed,
                      .request_id = state.request_id,
                      .request_digest = state.request_digest};
+    if (state.write_committed) entry.once_commit = OnceCommit::kDurable;
     entry.declared.clear_spec();
     registry_.Add(std::move(entry));
   }
@@ -136,15 +123,15 @@ absl::Status States::CheckCreate(const CreateState& request) const {
   const v1::State& state = request.request.state();
   RETURN_IF_ERROR(ParseStateName("state.name", state.name()).status());
   RETURN_IF_ERROR(journal_.CheckRoom());
-  if (state.step() < 0)
-    return InvalidField("state.step", absl::StrCat(state.step()), "must be >= 0");
-  RETURN_IF_ERROR(CheckLabels(state));
-  if (request.request.request_id().size() > kRequestIdBytesMax) {
-    return InvalidField("request_id", request.request.request_id(), "must have at most 256 bytes");
-  }
+  RETURN_IF_ERROR(CheckStep("state.", state.step()));
+  RETURN_IF_ERROR(CheckLabels("state.", state.labels()));
+  RETURN_IF_ERROR(CheckRequestId(request.request.request_id()));
   for (const auto& [host, part] : request.placed->hosts) {
     RETURN_IF_ERROR(CheckNotDrained(membership_, host));
     RETURN_IF_ERROR(CheckHost(membership_.workers(), host, part.devices));
+  }
+  if (state.write_once()) {
+    RETURN_IF_ERROR(CheckKnowWriteOnce(*request.placed, membership_.workers()));
   }
   RETURN_IF_ERROR(CheckQuota(state.name(), 1, request.placed->total_bytes));
   if (registry_.states().size() + creates_.size() >= options_.states_max) {
@@ -221,11 +208,7 @@ void States::OnCreated(const StateCreated& created, Outbox& out) {
   const std::string& name = created.name;
   auto pending = creates_.extract(name);
   const StateEntry& state = registry_.Add(std::move(pending.mapped().entry));
-  for (const auto& [host, part] : state.placed->hosts) {
-    v1::AttachResponse assign;
-    *assign.mutable_assign_state()->mutable_assignment() = AssignmentOf(state, host);
-    commands_.Send(host, std::move(assign), out);
-  }
+  for (const auto& [host, part] : state.placed->hosts) SendAssignment(state, host, out);
   for (const std::string& host : wanted_.HostsOf(name)) TellAbsent(state, host, out);
   out.Reply(pending.mapped().calls, ToProto(state, membership_.workers()));
   out.Note(absl::StrCat("created ", name));
@@ -239,6 +222,79 @@ std::string States::CreatingOn(const std::string& host) const {
   return "";
 }
 
+void States::Update(CallId call, const v1::UpdateStateRequest& request, Outbox& out) {
+  absl::Status bad = CheckUpdateRequest(request);
+  const auto found = FindState("name", request.name(), registry_);
+  if (bad.ok()) bad = found.status();
+  if (bad.ok()) bad = CheckUpdate(request, **found, membership_.workers());
+  if (!bad.ok()) return out.Reply(call, bad);
+
+  StateEntry& state = *registry_.Find(request.name());
+  if (state.updates.count == 0 && SetsNothingNew(request, state)) {
+    v1::UpdateStateResponse response;
+    *response.mutable_state() = ToProto(state, membership_.workers());
+    return out.Reply(call, std::move(response));
+  }
+  if (absl::Status room = journal_.CheckRoom(); !room.ok()) return out.Reply(call, room);
+  const v1::State update = ToUpdate(request);
+  ++state.updates.count;
+  state.updates.last = update;
+  out.Touch(state.name());
+  out.Persist({UpdateRecord(state.name(), update)},
+              StateUpdated{.call = call, .name = state.name(), .update = update});
+}
+
+void States::OnUpdated(const StateUpdated& updated, Outbox& out) {
+  StateEntry* state = registry_.Find(updated.name);
+  if (state == nullptr || state->uid() != updated.update.uid()) {
+    return out.Reply(updated.call, StateError(absl::StatusCode::kNotFound, "NOT_FOUND",
+                                              updated.name, "was deleted"));
+  }
+  --state->updates.count;
+  TakeUpdate(updated.update, *state);
+  v1::UpdateStateResponse response;
+  *response.mutable_state() = ToProto(*state, membership_.workers());
+  out.Reply(updated.call, std::move(response));
+  out.Touch(state->name());
+}
+
+void States::CommitWrites(const std::set<std::string>& changed, Outbox& out) {
+  for (const std::string& name : changed) {
+    StateEntry* state = registry_.Find(name);
+    if (state == nullptr || !IsToCommit(*state, membership_.workers())) continue;
+    const StateKey key{.name = name, .uid = state->uid()};
+    state->once_commit = OnceCommit::kOnItsWay;
+    out.Persist({WriteCommittedRecord(key)}, WriteCommitted{.state = key});
+  }
+}
+
+void States::OnWriteCommitted(const WriteCommitted& committed, Outbox& out) {
+  StateEntry* state = registry_.Find(committed.state.name);
+  if (state == nullptr || state->uid() != committed.state.uid) return;  // deleted since
+  std::set<std::string> back;  // without their shards, while the commit was on its way
+  for (const auto& [host, part] : state->placed->hosts) {
+    if (IsHeldBack(*state, membership_.workers(), host)) back.insert(host);
+  }
+  state->once_commit = OnceCommit::kDurable;
+  for (const auto& [host, part] : state->placed->hosts) {
+    if (back.contains(host)) {
+      SendAssignment(*state, host, out);
+    } else {
+      commands_.Send(host, ToCommitWrite(*state), out);
+    }
+  }
+  for (const std::string& host : wanted_.HostsOf(state->name())) TellAbsent(*state, host, out);
+  out.Note(absl::StrCat("committed ", state->name(), ", which is written once"));
+  out.Touch(state->name());
+}
+
+// Tells a host with shards of the state which they are.
+void States::SendAssignment(const StateEntry& state, const std::string& host, Outbox& out) const {
+  v1::AttachResponse assign;
+  *assign.mutable_assign_state()->mutable_assignment() = AssignmentOf(state, host);
+  commands_.Send(host, std::move(assign), out);
+}
+
 // Tells a host without shards of the state, which hears of the state only because a trainer there
 // asked.
 void States::TellAbsent(const StateEntry& state, const std::string& host, Outbox& out) const {
@@ -248,7 +304,8 @@ void States::TellAbsent(const StateEntry& state, const std::string& host, Outbox
   nothing.set_state(state.name());
   nothing.set_state_uid(state.uid());
   nothing.set_generation(state.generation());
-  nothing.set_committed(state.generation() > 1);
+  nothing.set_committed(IsCommitted(state));
+  nothing.set_write_once(state.declared.write_once());
   nothing.set_hosts(static_cast<int32_t>(state.placed->hosts.size()));
   commands_.Send(host, std::move(message), out);
 }
@@ -257,7 +314,8 @@ Deletion States::Delete(CallId call, const std::string& name,
                         const std::map<StateKey, std::set<std::string>>& gone) {
   if (StateEntry* state = registry_.Find(name)) state->deleting = true;
   Deletion deletion{
-      .records = {NoStateRecord(name), NoNextStateRecord(name), NoCreateRequestRecord(name)},
+      .records = {NoStateRecord(name), NoNextStateRecord(name), NoCreateRequestRecord(name),
+                  NoUpdateRecord(name), NoWriteCommittedRecord(name)},
       .then = {.call = call, .name = name, .gone = {}}};
   for (const auto& [state, hosts] : gone) {
     const Tombstone tombstone = tombstones_.Make(hosts);
@@ -351,9 +409,7 @@ void States::Assign(const std::string& host, Outbox& out) {
   const WorkerRegistry& workers = membership_.workers();
   for (const std::string& name : registry_.NamesOn(host)) {
     const StateEntry& state = *registry_.Find(name);
-    v1::AttachResponse assign;
-    *assign.mutable_assign_state()->mutable_assignment() = AssignmentOf(state, host);
-    commands_.Send(host, std::move(assign), out);
+    if (!IsHeldBack(state, workers, host)) SendAssignment(state, host, out);
     if (PhaseOf(state, workers) == v1::State::LOST && workers.alive(host) &&
         workers.Find(host)->Manifest(name, state.uid(), state.generation()) == nullptr) {
       const std::string phase = v1::State::Phase_Name(ReportedPhase(state, workers));
@@ -361,6 +417,17 @@ void States::Assign(const std::string& host, Outbox& out) {
     }
     out.Touch(name);
   }
+  WarnIfTooOld(host, out);
+}
+
+// Logs a warning if an attached worker's shards of some states do not count.
+void States::WarnIfTooOld(const std::string& host, Outbox& out) const {
+  std::vector<std::string> states;
+  for (const std::string& name : registry_.NamesOn(host)) {
+    if (IsTooOld(*registry_.Find(name), *membership_.workers().Find(host))) states.push_back(name);
+  }
+  const std::string which = Some(" must be upgraded: nothing counts that it holds of ", states);
+  if (!which.empty()) out.Warn(absl::StrCat("the worker of host ", host, which));
 }
 
 void States::OnWanted(const std::string& host, const std::string& name, Outbox& out) {

@@ -57,6 +57,13 @@ class States {
   // Answers the call, or returns what to write first; then StateCreated follows.
   std::optional<Reliance> Create(CallId call, const CreateState& request, Moment now, Outbox& out);
   void OnCreated(const StateCreated& created, Outbox& out);
+  // Answers the call, or writes the update; then StateUpdated follows.
+  void Update(CallId call, const v1::UpdateStateRequest& request, Outbox& out);
+  void OnUpdated(const StateUpdated& updated, Outbox& out);
+  // Writes the commits of those of the states, all of which may have changed, that are to be
+  // committed; then WriteCommitted follows. REQUIRES: the journal may be written.
+  void CommitWrites(const std::set<std::string>& changed, Outbox& out);
+  void OnWriteCommitted(const WriteCommitted& committed, Outbox& out);
   // Deletes the states `gone`, which have or had this name, each with the hosts that may hold
   // something of it. REQUIRES: none of them moves.
   Deletion Delete(CallId call, const std::string& name,
@@ -91,7 +98,9 @@ class States {
   absl::Status CheckEntries(int64_t more) const;
   absl::StatusOr<bool> JoinCreate(CallId call, const v1::CreateStateRequest& request,
                                   const std::string& digest, Outbox& out);
+  void SendAssignment(const StateEntry& state, const std::string& host, Outbox& out) const;
   void TellAbsent(const StateEntry& state, const std::string& host, Outbox& out) const;
+  void WarnIfTooOld(const std::string& host, Outbox& out) const;
   void TellAway(const HostAway& away, const std::vector<std::string>& states, Outbox& out) const;
 
   const ControllerOptions& options_;

@@ -37,7 +37,7 @@ TEST_F(StatesTest, ADeletedStateIsRememberedUntilItsHostsConfirm) {
   Clear();
   const Deletion deletion = states_.Delete(7, kState, {{key, {"a"}}});
   EXPECT_TRUE(Find()->deleting);
-  EXPECT_EQ(deletion.records.size(), 4u);
+  EXPECT_EQ(deletion.records.size(), 6u);
   states_.OnDeleted(deletion.then, out_);
   EXPECT_EQ(Find(), nullptr);
   EXPECT_TRUE(states_.tombstones().contains(key));

@@ -123,6 +123,7 @@ class ControllerTestWorld : public testing::Test {
     registration.set_nics(1);
     registration.set_nic_bytes_per_second(1e9);
     registration.set_fabric_bytes_per_second(1e9);
+    registration.set_supports_write_once(true);
     *registration.mutable_position() = positions_[host];
     return registration;
   }

@@ -24,6 +24,7 @@ class MembershipTestWorld : public testing::Test {
     registration.set_nics(1);
     registration.set_nic_bytes_per_second(1e9);
     registration.set_fabric_bytes_per_second(1e9);
+    registration.set_supports_write_once(true);
     return registration;
   }
   static v1::StateManifest Manifest(const std::string& state, const std::string& uid,

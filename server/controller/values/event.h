@@ -36,15 +36,15 @@ struct CreateState {
 };
 
 using Request =
-    std::variant<CreateState, v1::GetStateRequest, v1::ListStatesRequest, v1::DeleteStateRequest,
-                 v1::StartExecutionRequest, v1::GetExecutionRequest, v1::ListExecutionsRequest,
-                 v1::CancelExecutionRequest, v1::ResolveExecutionRequest, v1::ListWorkersRequest,
-                 v1::ForgetWorkerRequest, v1::ResetWorkerRequest, v1::DrainWorkerRequest,
-                 v1::UndrainWorkerRequest, v1::DiscardShardsRequest>;
+    std::variant<CreateState, v1::GetStateRequest, v1::ListStatesRequest, v1::UpdateStateRequest,
+                 v1::DeleteStateRequest, v1::StartExecutionRequest, v1::GetExecutionRequest,
+                 v1::ListExecutionsRequest, v1::CancelExecutionRequest, v1::ResolveExecutionRequest,
+                 v1::ListWorkersRequest, v1::ForgetWorkerRequest, v1::ResetWorkerRequest,
+                 v1::DrainWorkerRequest, v1::UndrainWorkerRequest, v1::DiscardShardsRequest>;
 using Reply =
     std::variant<google::protobuf::Empty, v1::State, v1::ListStatesResponse, v1::Execution,
                  v1::ListExecutionsResponse, v1::ListWorkersResponse, v1::DiscardShardsResponse,
-                 v1::DeleteStateResponse>;
+                 v1::UpdateStateResponse, v1::DeleteStateResponse>;
 
 // A caller asks; exactly one ReplyTo follows.
 struct Call {

@@ -32,6 +32,16 @@ struct HostAdmitted {
 struct StateCreated {
   std::string name;
 };
+// Step and labels that UpdateState set.
+struct StateUpdated {
+  CallId call = 0;
+  std::string name;
+  v1::State update;  // uid, step and labels
+};
+// Generation 1 of a write_once state.
+struct WriteCommitted {
+  StateKey state;
+};
 struct StateDeleted {
   CallId call = 0;
   std::string name;
@@ -47,8 +57,9 @@ struct ExecutionSaved {
   Save what = Save::kDecision;
 };
 
-using FollowUp = std::variant<NothingFollows, CallPersisted, LeadershipBegun, HostAdmitted,
-                              StateCreated, StateDeleted, ExecutionStored, ExecutionSaved>;
+using FollowUp =
+    std::variant<NothingFollows, CallPersisted, LeadershipBegun, HostAdmitted, StateCreated,
+                 StateUpdated, WriteCommitted, StateDeleted, ExecutionStored, ExecutionSaved>;
 
 // A transaction after which something relies on hosts: the hosts' own entries must be written with
 // it.

@@ -28,6 +28,7 @@ class Outbox {
   bool Closes(StreamId stream) const;
   // Drops the transactions that were to be written, and their follow-ups.
   void DropPersists();
+  const std::set<std::string>& touched() const { return touched_; }
   std::set<std::string> TakeTouched();
   // The follow-ups of the Persist actions, in the same order.
   std::vector<FollowUp> TakeFollowUps();

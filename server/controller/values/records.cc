@@ -25,6 +25,8 @@ constexpr char kNextDeviceId[] = "next_device_id";
 constexpr char kState[] = "state/";
 constexpr char kNextState[] = "next/";
 constexpr char kRequest[] = "request/";
+constexpr char kUpdate[] = "update/";
+constexpr char kWriteCommitted[] = "write_committed/";
 constexpr char kDeleted[] = "deleted/";
 constexpr char kExecution[] = "execution/";
 constexpr char kStart[] = "start/";
@@ -135,9 +137,44 @@ absl::Status ReadRecord(const std::string& key, const std::string& bytes, const 
     if (!execution.ParseFromString(bytes) || execution.name() != name) return Unreadable(key);
   } else if (TakePrefix(kStart, key, name)) {
     restored.start_digests[name] = bytes;
-  } else if (!TakePrefix(kRequest, key, name)) {
+  } else if (!TakePrefix(kRequest, key, name) && !TakePrefix(kUpdate, key, name) &&
+             !TakePrefix(kWriteCommitted, key, name)) {
     return Unreadable(key);
   }
+  return absl::OkStatus();
+}
+
+// The records about a state, beside its own.
+using Records = std::map<std::string, std::string>;
+
+absl::Status AddRequest(const Records& records, const std::string& name, RestoredState& state) {
+  const auto request = records.find(absl::StrCat(kRequest, name));
+  if (request == records.end()) return absl::OkStatus();
+  std::vector<std::string> parts = absl::StrSplit(request->second, absl::MaxSplits('\n', 1));
+  if (parts.size() != 2) return Unreadable(request->first);
+  state.request_digest = parts[0];
+  state.request_id = parts[1];
+  return absl::OkStatus();
+}
+
+absl::Status AddUpdate(const Records& records, const std::string& name, RestoredState& state) {
+  const auto record = records.find(absl::StrCat(kUpdate, name));
+  if (record == records.end()) return absl::OkStatus();
+  v1::State update;
+  if (!update.ParseFromString(record->second)) return Unreadable(record->first);
+  if (update.uid() != state.state.uid()) return Unreadable(record->first);
+  state.state.set_step(update.step());
+  *state.state.mutable_labels() = update.labels();
+  return absl::OkStatus();
+}
+
+absl::Status AddWriteCommitted(const Records& records, const std::string& name,
+                               RestoredState& state) {
+  const auto record = records.find(absl::StrCat(kWriteCommitted, name));
+  if (record == records.end()) return absl::OkStatus();
+  const bool of_it = state.state.write_once() && record->second == state.state.uid();
+  if (!of_it) return Unreadable(record->first);
+  state.write_committed = true;
   return absl::OkStatus();
 }
 
@@ -182,6 +219,18 @@ Record CreateRequestRecord(const std::string& state, const std::string& request_
 Record NoCreateRequestRecord(const std::string& state) {
   return {absl::StrCat(kRequest, state), std::nullopt};
 }
+Record UpdateRecord(const std::string& state, const v1::State& update) {
+  return {absl::StrCat(kUpdate, state), update.SerializeAsString()};
+}
+Record NoUpdateRecord(const std::string& state) {
+  return {absl::StrCat(kUpdate, state), std::nullopt};
+}
+Record WriteCommittedRecord(const StateKey& state) {
+  return {absl::StrCat(kWriteCommitted, state.name), state.uid};
+}
+Record NoWriteCommittedRecord(const std::string& state) {
+  return {absl::StrCat(kWriteCommitted, state), std::nullopt};
+}
 Record TombstoneRecord(const StateKey& state, const Tombstone& tombstone) {
   std::string bytes = absl::StrCat(tombstone.order);
   for (const std::string& host : tombstone.hosts) absl::StrAppend(&bytes, "\n", host);
@@ -206,12 +255,9 @@ absl::StatusOr<Restored> ReadRecords(const std::map<std::string, std::string>& r
   Restored restored;
   for (const auto& [key, bytes] : records) RETURN_IF_ERROR(ReadRecord(key, bytes, place, restored));
   for (auto& [name, state] : restored.states) {
-    auto request = records.find(absl::StrCat(kRequest, name));
-    if (request == records.end()) continue;
-    std::vector<std::string> parts = absl::StrSplit(request->second, absl::MaxSplits('\n', 1));
-    if (parts.size() != 2) return Unreadable(request->first);
-    state.request_digest = parts[0];
-    state.request_id = parts[1];
+    RETURN_IF_ERROR(AddRequest(records, name, state));
+    RETURN_IF_ERROR(AddUpdate(records, name, state));
+    RETURN_IF_ERROR(AddWriteCommitted(records, name, state));
   }
   // A decided execution must be complete in the journal, or it could not be carried out.
   for (const v1::Execution& execution : restored.executions) {

@@ -64,6 +64,13 @@ Record NoNextStateRecord(const std::string& state);
 Record CreateRequestRecord(const std::string& state, const std::string& request_id,
                            const std::string& digest);
 Record NoCreateRequestRecord(const std::string& state);
+// The step and the labels that UpdateState set last, and the uid of the state, in `update`. A record
+// of its own, because that of the state holds the spec.
+Record UpdateRecord(const std::string& state, const v1::State& update);
+Record NoUpdateRecord(const std::string& state);
+// Generation 1 of the write_once state of this name and uid is committed.
+Record WriteCommittedRecord(const StateKey& state);
+Record NoWriteCommittedRecord(const std::string& state);
 // The state of this name and uid existed: hosts that hold something of it must forget it.
 Record TombstoneRecord(const StateKey& state, const Tombstone& tombstone);
 Record NoTombstoneRecord(const StateKey& state);
@@ -79,6 +86,7 @@ struct RestoredState {
   std::shared_ptr<const PlacedState> placed;
   std::string request_id;
   std::string request_digest;
+  bool write_committed = false;
 };
 struct Restored {
   JournalPast past;
