@@ -59,6 +59,7 @@ v1::Register ModelWorker::Registration() const {
   message.set_nics(1);
   message.set_nic_bytes_per_second(1e9);
   message.set_fabric_bytes_per_second(1e10);
+  message.set_supports_write_once(true);
   message.set_highest_epoch(highest_epoch_);
   *message.mutable_position() = position_;
   for (const auto& [key, held] : held_) *message.add_manifests() = Manifest(key);
@@ -104,10 +105,11 @@ bool ModelWorker::moves(const std::string& state_uid) const {
                      [&](const auto& attempt) { return attempt.second.state_uid == state_uid; });
 }
 
-// Null while the state moves here.
+// Null while the state moves here, and if it is written once.
 ModelWorker::Held* ModelWorker::Writable(const std::string& state) {
   const auto* newest = Newest(state);
-  if (newest == nullptr || moves(newest->second.state_uid)) return nullptr;
+  if (newest == nullptr || newest->second.write_once) return nullptr;
+  if (moves(newest->second.state_uid)) return nullptr;
   return &held_.at(newest->first);
 }
 
@@ -226,10 +228,12 @@ void ModelWorker::Take(const std::string& state) {
     return held.first.first == state && (!same || !held.second.pending());
   });
   if (taken) return;
+  callbacks_.filling(assignment.state_uid());
   held_[key] = {.phase = v1::SHARD_PHASE_READY,
                 .execution = "",
                 .shards = ShardsOf(assignment),
-                .state_uid = assignment.state_uid()};
+                .state_uid = assignment.state_uid(),
+                .write_once = assignment.write_once()};
   v1::AttachRequest answer;
   *answer.mutable_manifest_changed()->mutable_manifest() = Manifest(key);
   callbacks_.say(answer);
@@ -266,6 +270,7 @@ void ModelWorker::Prepare(const v1::Prepare& prepare) {
   if (!target.shards().empty()) {
     held_[{target.state(), target.generation()}] = {v1::SHARD_PHASE_PREPARED, execution,
                                                     ShardsOf(target), target.state_uid()};
+    held_[{target.state(), target.generation()}].write_once = target.write_once();
   }
   v1::AttachRequest answer;
   *answer.mutable_prepared()->mutable_attempt() = prepare.attempt();

@@ -40,6 +40,7 @@ class ModelWorker {
     std::vector<Shard> shards;
     std::string state_uid;   // as assigned
     std::string write = "";  // as the worker says
+    bool write_once = false;
 
     bool pending() const {
       return phase == v1::SHARD_PHASE_PREPARED || phase == v1::SHARD_PHASE_VERIFIED;
@@ -49,7 +50,8 @@ class ModelWorker {
     std::function<void(v1::AttachRequest)> say;
     std::function<bool()> fails;  // whether an attempt shall fail now
     std::function<void(const std::string&)> violation;
-    std::function<void(const v1::Commit&)> committing;  // before a commit takes effect
+    std::function<void(const v1::Commit&)> committing;          // before a commit takes effect
+    std::function<void(const std::string& state_uid)> filling;  // by trainers, for the first time
   };
 
   ModelWorker(std::string host, int64_t device, bool has_nccl, Callbacks callbacks)
@@ -74,7 +76,8 @@ class ModelWorker {
     assigned_.clear();
     communicators_.clear();
   }
-  // A trainer begins to write the newest readable generation of the state again, by this name.
+  // A trainer begins to write the newest readable generation of the state again, by this name, unless
+  // it is written once.
   void Unseal(const std::string& state, const std::string& write);
   // It is done with that; or, with nothing unsealed, says that what is there is of this write.
   void Seal(const std::string& state, const std::string& write);

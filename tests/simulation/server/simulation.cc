@@ -23,7 +23,8 @@ Simulation::Simulation(Options options)
         .say = [this, i](v1::AttachRequest message) { Say(i, std::move(message)); },
         .fails = [this] { return faults_.Draw(Fault::kAttemptFailure); },
         .violation = [this](const std::string& what) { Violate(what); },
-        .committing = [this](const v1::Commit& commit) { CheckCommit(commit); }};
+        .committing = [this](const v1::Commit& commit) { CheckCommit(commit); },
+        .filling = [this, i](const std::string& uid) { CheckFill(absl::StrCat("host-", i), uid); }};
     const int64_t device = options_.assigned_ids ? kAssignedDeviceId : i;
     // Some hosts have no NCCL, and take part in attempts of those that have it.
     workers_.push_back({.model = std::make_unique<ModelWorker>(absl::StrCat("host-", i), device,
@@ -137,6 +138,8 @@ void Simulation::RestoreCopy(size_t copy) {
   }
   generations_.clear();
   committed_by_.clear();
+  committed_.clear();
+  steps_.clear();
   ForgetDeviceIds();
 }
 
@@ -201,6 +204,7 @@ void Simulation::Do(SendToWorker& action) {
   Stream& stream = streams_.at(action.stream);
   if (!stream.open) return Violate("sent to a closed stream");
   if (stream.foreign) return Violate("another cluster's worker is commanded");
+  PlantInCommand(action.message);
   NotePlacement(stream.worker, action.message);
   commands_ = commands_ * 31 + std::hash<std::string>()(absl::StrCat(
                                    now_, " ", stream.worker, action.message.SerializeAsString()));
@@ -234,6 +238,7 @@ void Simulation::Do(CloseStream& action) {
 }
 
 void Simulation::Do(Persist& action) {
+  PlantInRecords(action.records);
   disk_busy_until_ = std::max(disk_busy_until_ + 1, Soon(20 * kMillisecond));
   At(disk_busy_until_, [this, life = life_, action] {
     if (life != life_) return;  // lost with the process

@@ -31,6 +31,8 @@ class Simulation {
     kWritesIgnored,          // host-1 does not tell of writes
     kDegradedIgnoresWrites,  // the server does not look at them for DEGRADED
     kDiscardUnchecked,       // the server discards a last copy without consent
+    kCommitNotJournaled,     // of a write: READY before it is durable
+    kOnlyMovesMustExist,     // the server takes only later generations for committed
   };
   struct Options {
     uint64_t seed = 1;
@@ -146,6 +148,7 @@ class Simulation {
   void Ask();
   void AskToCreate(const std::string& state);
   void AskToDelete(const std::string& state);
+  void AskToUpdate(const std::string& state);
   void AskToMove(const std::string& state);
   // Trainers.
   void Rewrite();
@@ -165,6 +168,14 @@ class Simulation {
   void CheckWrites(const v1::State& state);
   v1::State WithPlantedPhase(v1::State state) const;
   void CheckSource(const v1::Commit& commit);
+  // What is written once.
+  void NoteCommitted(const v1::AttachResponse& command);
+  void CheckFill(const std::string& host, const std::string& state_uid);
+  void CheckOnce(const v1::State& state);
+  bool AwaitsJournal(const v1::State& state) const;
+  void CheckStep(const v1::State& state);
+  void PlantInRecords(std::vector<Record>& records) const;
+  void PlantInCommand(v1::AttachResponse& command) const;
   // The operator.
   void Operate();
   template <typename Question>
@@ -272,6 +283,15 @@ class Simulation {
   std::map<v1::State::Phase, int> seen_;
   uint64_t commands_ = 0;
   int writes_ = 0;  // that trainers began
+  std::set<std::string>
+      committed_;  // uids of what is written once, as workers or callers were told
+  // The steps that UpdateState set.
+  struct Steps {
+    int64_t answered = 0;          // the last one that was answered OK
+    std::set<int64_t> unanswered;  // asked since, and not refused
+    std::optional<int64_t> once;   // of what is written once: as it was READY
+  };
+  std::map<std::string, Steps> steps_;  // by uid
   // What this life of the server was told of what hosts hold, by worker.
   std::map<int, std::map<ModelWorker::Key, ModelWorker::Held>> heard_;
   std::map<std::string, int> operated_;

@@ -19,6 +19,7 @@ void Simulation::Ask() {
       absl::StrCat("jobs/sim/states/s", random_() % static_cast<uint64_t>(options_.states));
   if (!uids_.contains(state)) return AskToCreate(state);
   if (Chance(0.05)) return AskToDelete(state);
+  if (Chance(0.1)) return AskToUpdate(state);
   if (!running_.empty() && Chance(0.1)) {
     v1::CancelExecutionRequest cancel;
     cancel.set_name(running_.begin()->first);
@@ -30,6 +31,7 @@ void Simulation::Ask() {
 void Simulation::AskToCreate(const std::string& state) {
   CreateState create{.request = {}, .placed = Place(RandomSpec())};
   create.request.mutable_state()->set_name(state);
+  create.request.mutable_state()->set_write_once(Chance(0.4));
   const CallId id = next_call_++;
   calls_[id] = [this, state, asked = handled_ + 1](const absl::StatusOr<Reply>& reply) {
     if (reply.ok()) return CheckCreated(std::get<v1::State>(*reply), asked);

@@ -170,6 +170,7 @@ void Simulation::OnCommand(int index, const v1::AttachResponse& command, uint64_
   Worker& worker = workers_[index];
   const bool whole = !uid.empty() && !Deleted(uid) && HasComplete(uid, Losses::kNever);
   std::set<Part> gone = worker.model->parts(true);
+  NoteCommitted(command);
   worker.model->OnCommand(command);
   if (command.has_welcome()) CheckDeviceIds(index, command.welcome());
   if (uid.empty()) return;
@@ -197,7 +198,8 @@ std::vector<std::string> Simulation::Lacking(const v1::State& state,
 
 // What callers are told lies on the workers: all of it, as one execution wrote it.
 void Simulation::CheckLies(const v1::State& state) {
-  if (state.generation() == 1 && state.phase() != v1::State::READY) return;  // being built
+  const bool committed = state.generation() > 1 || committed_.contains(state.uid());
+  if (!committed && state.phase() != v1::State::READY) return;  // being built
   std::string lacking;
   for (const std::string& writer : WritersOf(state)) {
     const std::vector<std::string> hosts = Lacking(state, writer);
@@ -217,6 +219,8 @@ void Simulation::CheckState(const v1::State& state) {
   if (state.generation() < told)
     Violate(absl::StrCat(state.name(), " went back to generation ", state.generation()));
   told = std::max(told, state.generation());
+  CheckOnce(state);
+  CheckStep(state);
   CheckLies(state);
 }
 

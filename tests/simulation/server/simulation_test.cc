@@ -84,7 +84,8 @@ TEST(SimulationTest, NothingIsLostOrHalfCommittedInAnyInterleaving) {
     EXPECT_GT(totals.injected[row.fault], static_cast<int>(seeds) / 20) << row.name;
   EXPECT_GT(totals.found_out, static_cast<int>(seeds) / 200);
   for (const char* call : {"ResolveExecutionRequest", "DiscardShardsRequest", "ResetWorkerRequest",
-                           "ForgetWorkerRequest", "DrainWorkerRequest", "UndrainWorkerRequest"}) {
+                           "ForgetWorkerRequest", "DrainWorkerRequest", "UndrainWorkerRequest",
+                           "UpdateStateRequest"}) {
     EXPECT_GT(totals.operated[call], static_cast<int>(seeds) / 250) << call;
     RecordProperty(call, totals.operated[call]);
   }
@@ -129,6 +130,10 @@ std::string NameOf(Simulation::Planted planted) {
       return "DegradedIgnoresWrites";
     case Simulation::Planted::kDiscardUnchecked:
       return "DiscardUnchecked";
+    case Simulation::Planted::kCommitNotJournaled:
+      return "CommitNotJournaled";
+    case Simulation::Planted::kOnlyMovesMustExist:
+      return "OnlyMovesMustExist";
     case Simulation::Planted::kNothing:
       break;
   }
@@ -159,7 +164,9 @@ TEST_P(PlantedTest, AFaultIsFoundByASeed) {
 INSTANTIATE_TEST_SUITE_P(Faults, PlantedTest,
                          testing::Values(Simulation::Planted::kWritesIgnored,
                                          Simulation::Planted::kDegradedIgnoresWrites,
-                                         Simulation::Planted::kDiscardUnchecked),
+                                         Simulation::Planted::kDiscardUnchecked,
+                                         Simulation::Planted::kCommitNotJournaled,
+                                         Simulation::Planted::kOnlyMovesMustExist),
                          [](const auto& planted) { return NameOf(planted.param); });
 
 }  // namespace

@@ -152,7 +152,8 @@ void Simulation::CheckWrites(const v1::State& state) {
       if (!one || !covered || state.lost_hosts().empty()) Violate(what);
       return;
     case v1::State::LOST: {
-      const bool whole = contents.sealed && contents.writes.size() == 1 && covered;
+      const bool open = AwaitsJournal(state);
+      const bool whole = contents.sealed && contents.writes.size() == 1 && covered && !open;
       const bool degraded = whole && options_.layouts && state.newer_hosts().empty();
       if (degraded) Violate(what + ", though other hosts hold all of it");
       return;
