@@ -197,6 +197,47 @@ class FakeStateService : public v1::StateService::Service {
   }
 };
 
+// Answers with what it was asked.
+class UpdatedState : public v1::StateService::Service {
+  grpc::Status GetState(grpc::ServerContext*, const v1::GetStateRequest* request,
+                        v1::State* state) override {
+    state->set_name(request->name());
+    state->set_uid("u");
+    state->set_step(3);
+    (*state->mutable_labels())["a"] = "1";
+    return grpc::Status::OK;
+  }
+  grpc::Status UpdateState(grpc::ServerContext*, const v1::UpdateStateRequest* request,
+                           v1::UpdateStateResponse* response) override {
+    v1::State& state = *response->mutable_state();
+    state.set_name(request->name());
+    state.set_uid(request->uid());
+    state.set_step(request->step());
+    *state.mutable_labels() = request->labels();
+    return grpc::Status::OK;
+  }
+};
+
+TEST(RemeshctlTest, AnUpdateKeepsWhatIsNotGiven) {
+  UpdatedState states;
+  const FakeServer server(states);
+  const auto update = [&](const std::string& flags) {
+    return Remeshctl(absl::StrCat("states update jobs/j/states/s ", flags, " -o json --server ",
+                                  server.address()));
+  };
+  const Json step = Json::parse(update("--step 4").out);
+  EXPECT_EQ(step["step"], "4");
+  EXPECT_EQ(step["uid"], "u");
+  EXPECT_EQ(step["labels"]["a"], "1");
+  const Json labels = Json::parse(update("--label b=x=y --label c= --uid v").out);
+  EXPECT_EQ(labels["step"], "3");
+  EXPECT_EQ(labels["uid"], "v");
+  EXPECT_EQ(labels["labels"].size(), 2u);
+  EXPECT_EQ(labels["labels"]["b"], "x=y");
+  EXPECT_EQ(labels["labels"]["c"], "");
+  EXPECT_THAT(update("--label b").err, HasSubstr("--label: value \"b\" must be KEY=VALUE"));
+}
+
 // DEGRADED states are not LOST.
 TEST(RemeshctlServerTest, StatesAreListedByPhase) {
   FakeStateService service;

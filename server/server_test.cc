@@ -100,6 +100,26 @@ TEST_F(ServerTest, CancelEndsAnExecutionBeforeItsCommit) {
   EXPECT_EQ(GetState()->phase(), v1::State::READY);
 }
 
+TEST_F(ServerTest, AReadyStateKeepsItsStep) {
+  AttachWorkers();
+  CreateReadyState(kRows);
+  const v1::State state = *GetState();
+  v1::UpdateStateRequest request;
+  request.set_name(state.name());
+  request.set_uid(state.uid());
+  request.set_step(state.step());
+  const auto update = [&] {
+    return Ask<v1::UpdateStateResponse>(
+        [&](auto* c, auto* r) { return states_->UpdateState(c, request, r); });
+  };
+  EXPECT_EQ(update()->state().uid(), state.uid());
+  request.set_step(state.step() + 1);
+  EXPECT_EQ(GetErrorInfo(update().status()).reason, "STATE_COMMITTED");
+  request.clear_uid();
+  EXPECT_EQ(GetErrorInfo(update().status()).metadata["field"], "uid");
+  EXPECT_EQ(GetState()->step(), state.step());
+}
+
 TEST_F(ServerTest, WatchesSendTheLastPhaseAndEnd) {
   AttachWorkers();
   CreateReadyState(kRows);

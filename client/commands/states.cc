@@ -2,10 +2,13 @@
 #include <algorithm>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "base/error.h"
 #include "base/status_macros.h"
 #include "client/commands/commands.h"
 #include "client/input.h"
@@ -20,8 +23,10 @@ using StateStub = v1::StateService::Stub;
 struct StatesOptions {
   Endpoint server;
   OutputFormat format = OutputFormat::kTable;
-  std::string name, parent, file, phase;
-  bool validate_only = false;
+  std::string name, parent, file, phase, uid;
+  bool validate_only = false, write_once = false;
+  std::optional<int64_t> step;
+  std::vector<std::string> labels;  // KEY=VALUE
 
   std::unique_ptr<StateStub> Connect() const {
     return v1::StateService::NewStub(ConnectServer(server));
@@ -60,26 +65,39 @@ std::string WriteOf(const v1::State& state) {
   });
 }
 
+// Whether all that a state of one write waits for is the server's journal.
+bool AwaitsCommit(const v1::State& state) {
+  return state.write_once() && state.phase() == v1::State::BUILDING && state.total_shards() > 0 &&
+         state.sealed_shards() == state.total_shards();
+}
+
+std::string OnceOf(const v1::State& state) {
+  if (!state.write_once()) return "";
+  return AwaitsCommit(state) ? "yes, not committed" : "yes";
+}
+
 std::string LineOf(const v1::State& state) {
   const std::string away = LostHosts(state);
   const std::string unsealed = UnsealedHosts(state);
   const std::string write = WriteOf(state);
+  const std::string once = OnceOf(state);
   return absl::StrCat(
       state.name(), "  generation ", state.generation(), "  ", Phase(state), "  sealed ",
       state.sealed_shards(), "/", state.total_shards(), away.empty() ? "" : "  lost hosts ", away,
-      unsealed.empty() ? "" : "  not sealed on ", unsealed, write.empty() ? "" : "  write ", write);
+      unsealed.empty() ? "" : "  not sealed on ", unsealed, write.empty() ? "" : "  write ", write,
+      once.empty() ? "" : "  write once ", once);
 }
 
 Table Rows(const google::protobuf::RepeatedPtrField<v1::State>& states) {
   Table table({"NAME", "GENERATION", "PHASE", "ARRAYS", "BYTES", "SEALED", "STEP", "EXECUTION",
                "LOST HOSTS", "NOT SEALED ON", "WRITE"},
-              {"CREATED", "UID", "LABELS"});
+              {"WRITE ONCE", "CREATED", "UID", "LABELS"});
   for (const v1::State& state : states) {
     table.AddRow({state.name(), absl::StrCat(state.generation()), Phase(state),
                   absl::StrCat(state.spec().arrays_size()), FormatBytes(state.total_bytes()),
                   absl::StrCat(state.sealed_shards(), "/", state.total_shards()),
                   absl::StrCat(state.step()), OrDash(state.execution()), OrDash(LostHosts(state)),
-                  OrDash(UnsealedHosts(state)), OrDash(WriteOf(state)),
+                  OrDash(UnsealedHosts(state)), OrDash(WriteOf(state)), OrDash(OnceOf(state)),
                   FormatTime(state.create_time()), OrDash(state.uid()), OrDash(LabelsOf(state))});
   }
   return table;
@@ -127,10 +145,40 @@ absl::Status Create(const StatesOptions& options) {
   request.set_validate_only(options.validate_only);
   RETURN_IF_ERROR(ReadMessage(options.file, *request.mutable_state()));
   if (!options.name.empty()) request.mutable_state()->set_name(options.name);
+  if (options.write_once) request.mutable_state()->set_write_once(true);
   const absl::StatusOr<v1::State> state =
       Call(options.server, *options.Connect(), &StateStub::CreateState, request);
   RETURN_IF_ERROR(AtFile(options.file, state.status()));
   PrintOne(options.format, *state);
+  return absl::OkStatus();
+}
+
+absl::Status ReadLabels(const std::vector<std::string>& texts, v1::UpdateStateRequest& request) {
+  request.clear_labels();
+  for (const std::string& text : texts) {
+    const size_t at = text.find('=');
+    if (at == std::string::npos || at == 0)
+      return InvalidField("--label", text, "must be KEY=VALUE");
+    (*request.mutable_labels())[text.substr(0, at)] = text.substr(at + 1);
+  }
+  return absl::OkStatus();
+}
+
+// What is not given stays as it is.
+absl::Status Update(const StatesOptions& options) {
+  const std::unique_ptr<StateStub> stub = options.Connect();
+  v1::GetStateRequest get;
+  get.set_name(options.name);
+  ASSIGN_OR_RETURN(const v1::State now, Call(options.server, *stub, &StateStub::GetState, get));
+  v1::UpdateStateRequest request;
+  request.set_name(options.name);
+  request.set_uid(options.uid.empty() ? now.uid() : options.uid);
+  request.set_step(options.step.value_or(now.step()));
+  *request.mutable_labels() = now.labels();
+  if (!options.labels.empty()) RETURN_IF_ERROR(ReadLabels(options.labels, request));
+  ASSIGN_OR_RETURN(const v1::UpdateStateResponse updated,
+                   Call(options.server, *stub, &StateStub::UpdateState, request));
+  PrintOne(options.format, updated.state());
   return absl::OkStatus();
 }
 
@@ -180,6 +228,14 @@ void AddStates(CLI::App& app, Command& command) {
       ->required();
   create->add_option("NAME", create_options->name, "Overrides the name in the file");
   create->add_flag("--validate-only", create_options->validate_only, "Check it, declare nothing");
+  create->add_flag("--write-once", create_options->write_once,
+                   "Its shards are written and sealed once, and never unsealed or lent");
+  const auto [update, update_options] =
+      add("update", "Set step or labels of a state that has not been READY yet", Update, true);
+  update->add_option("--step", update_options->step, "Without it, the step stays");
+  update->add_option("--label", update_options->labels,
+                     "KEY=VALUE, in place of all labels; may be repeated");
+  update->add_option("--uid", update_options->uid, "Only if the state has this uid");
   add("delete",
       "Delete a state and free its buffers, and all that `workers owed` lists of its name: newer "
       "generations, too",
