@@ -77,6 +77,11 @@ void ControllerWorld::Do(const Step& step) {
       return Ask(step.get_state());
     case Step::kListStates:
       return Ask(step.list_states());
+    case Step::kUpdateState: {
+      v1::UpdateStateRequest request = step.update_state();
+      if (request.uid().empty()) request.set_uid(last_uid_);
+      return Ask(request);
+    }
     case Step::kDeleteState:
       return Ask(step.delete_state());
     case Step::kStartExecution:
