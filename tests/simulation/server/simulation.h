@@ -68,6 +68,8 @@ class Simulation {
   int reused_communicators() const;
   // States that callers saw, by phase.
   const std::map<v1::State::Phase, int>& seen() const { return seen_; }
+  // Times that what is written once was committed, as workers or callers were told.
+  int writes_committed() const { return writes_committed_; }
   // A digest of all commands to workers, with their times.
   uint64_t commands() const { return commands_; }
   // Executions without lost hosts that succeeded while the server still knew them at the end.
@@ -169,6 +171,7 @@ class Simulation {
   v1::State WithPlantedPhase(v1::State state) const;
   void CheckSource(const v1::Commit& commit);
   // What is written once.
+  void NoteCommitted(const std::string& state_uid);
   void NoteCommitted(const v1::AttachResponse& command);
   void CheckFill(const std::string& host, const std::string& state_uid);
   void CheckOnce(const v1::State& state);
@@ -283,6 +286,7 @@ class Simulation {
   std::map<v1::State::Phase, int> seen_;
   uint64_t commands_ = 0;
   int writes_ = 0;  // that trainers began
+  int writes_committed_ = 0;
   std::set<std::string>
       committed_;  // uids of what is written once, as workers or callers were told
   // The steps that UpdateState set.

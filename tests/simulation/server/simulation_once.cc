@@ -6,11 +6,15 @@
 
 namespace remesh::server {
 
+void Simulation::NoteCommitted(const std::string& state_uid) {
+  if (committed_.insert(state_uid).second) ++writes_committed_;
+}
+
 // Also what is said of later generations tells that the first was committed.
 void Simulation::NoteCommitted(const v1::AttachResponse& command) {
-  if (command.has_commit_write()) committed_.insert(command.commit_write().state_uid());
+  if (command.has_commit_write()) NoteCommitted(command.commit_write().state_uid());
   const v1::Assignment& assigned = command.assign_state().assignment();
-  if (assigned.write_once() && assigned.committed()) committed_.insert(assigned.state_uid());
+  if (assigned.write_once() && assigned.committed()) NoteCommitted(assigned.state_uid());
 }
 
 void Simulation::CheckFill(const std::string& host, const std::string& state_uid) {
@@ -20,7 +24,7 @@ void Simulation::CheckFill(const std::string& host, const std::string& state_uid
 
 void Simulation::CheckOnce(const v1::State& state) {
   if (!state.write_once()) return;
-  if (state.phase() == v1::State::READY) committed_.insert(state.uid());
+  if (state.phase() == v1::State::READY) NoteCommitted(state.uid());
   if (state.phase() != v1::State::BUILDING || !committed_.contains(state.uid())) return;
   Violate(absl::StrCat(state.name(), " is BUILDING again, though it was committed"));
 }

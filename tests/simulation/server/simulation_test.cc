@@ -26,6 +26,7 @@ struct Totals {
   int flips_harmless = 0;
   int reused_communicators = 0;
   std::map<v1::State::Phase, int> seen;
+  int writes_committed = 0;
 };
 
 Simulation::Options OptionsOf(uint64_t seed) {
@@ -55,6 +56,7 @@ void RunSeed(uint64_t seed, Totals& totals) {
   totals.flips_refused += simulation.flips_refused();
   totals.flips_harmless += simulation.flips_harmless();
   totals.reused_communicators += simulation.reused_communicators();
+  totals.writes_committed += simulation.writes_committed();
 }
 
 TEST(SimulationTest, NothingIsLostOrHalfCommittedInAnyInterleaving) {
@@ -74,6 +76,8 @@ TEST(SimulationTest, NothingIsLostOrHalfCommittedInAnyInterleaving) {
   // The world must have been one in which things happen.
   EXPECT_GT(totals.outcomes[v1::Execution::SUCCEEDED], static_cast<int>(seeds));
   EXPECT_GT(totals.reused_communicators, static_cast<int>(seeds) / 4);
+  EXPECT_GT(totals.writes_committed, static_cast<int>(seeds));
+  RecordProperty("writes_committed", totals.writes_committed);
   EXPECT_GT(totals.outcomes[v1::Execution::FAILED], static_cast<int>(seeds) / 10);
   EXPECT_GT(totals.outcomes[v1::Execution::CANCELLED], 0);
   EXPECT_GT(totals.without_lost, static_cast<int>(seeds) / 10);
