@@ -99,7 +99,7 @@ def open_all(shards: Sequence[Shard]) -> None:
 class _LazyMap:
     """Memory that is opened once, by whichever thread comes first."""
 
-    def __init__(self):
+    def __init__(self) -> None:
         self._lock = threading.Lock()
         self._opened: Any = None
 
@@ -139,7 +139,7 @@ class _DeviceMap(_LazyMap):
         super().__init__()
         self._arguments = (worker_socket, memory, writable)
 
-    def part(self, offset: int, count: int):
+    def part(self, offset: int, count: int) -> Union[np.ndarray, device_memory.CudaBytes]:
         """`count` bytes from `offset` on."""
         return self.open().part(offset, count)
 

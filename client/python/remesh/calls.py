@@ -3,7 +3,7 @@
 one typed error."""
 
 import time
-from typing import Any, Callable, Iterator, Mapping, Optional, Union
+from typing import Any, Callable, Generator, Mapping, Optional, Union
 
 import grpc
 
@@ -42,7 +42,9 @@ def retry(method: Callable[[], Callable], request: Any, timeout: float) -> Any:
         time.sleep(PAUSE_SECONDS)
 
 
-def watch(method: Callable[[], Callable], request: Any, timeout: float) -> Iterator[Any]:
+def watch(
+    method: Callable[[], Callable], request: Any, timeout: float
+) -> Generator[Any, None, None]:
     """Yields the messages of a Watch call without end; repeats the call when the server goes away
     and comes back. Raises gRPC's error, DEADLINE_EXCEEDED among them."""
     give_up = time.monotonic() + timeout
@@ -98,7 +100,7 @@ class Caller:
 
     def watch(
         self, method: Callable[[], Callable], request: Any, timeout: float, awaited: Awaited = ""
-    ) -> Iterator[Any]:
+    ) -> Generator[Any, None, None]:
         """watch(), with a typed error."""
         self.check()
         try:

@@ -14,7 +14,9 @@ There is one Client a process; it may be used by all of its threads.
 
 import os
 import uuid
-from typing import Dict, Iterator, Mapping, Optional
+from typing import Any, Dict, Iterator, Mapping, Optional
+
+import grpc
 
 from remesh import calls, connection, contexts, errors, layout
 from remesh.host import Host
@@ -94,7 +96,7 @@ class Client:
     def __enter__(self) -> "Client":
         return self
 
-    def __exit__(self, *_) -> None:
+    def __exit__(self, *_: Any) -> None:
         self.close()
 
     def close(self) -> None:
@@ -180,7 +182,7 @@ class Client:
             if not page.next_page_token:
                 return
 
-    def channel(self):
+    def channel(self) -> grpc.Channel:
         """The gRPC channel to the server as it is now, for calls that have no method here. It may
         be another after a change of certificates."""
         self.calls.check()

@@ -5,7 +5,7 @@ import os
 import pathlib
 import re
 import threading
-from typing import Dict, Optional, Tuple
+from typing import Any, Dict, Optional, Sequence, Tuple
 
 import grpc
 
@@ -45,7 +45,7 @@ class Tls:
             contents.append(pathlib.Path(path).read_bytes())
             if mark not in contents[-1]:
                 raise ValueError(f"tls.{field}: value {path!r} must hold PEM with {mark.decode().rstrip('-')}")
-        return tuple(contents)
+        return contents[0], contents[1], contents[2]
 
 
 def check_address(server: str) -> None:
@@ -59,10 +59,10 @@ class ServerConnection:
     """The channel to a server, replaced when its certificate files have changed, because gRPC for Python does not read them again.
     Calls on an older channel go on there. Thread-safe."""
 
-    def __init__(self, address: str, options=(), tls: Optional[Tls] = None):
+    def __init__(self, address: str, options: Sequence[Tuple[str, Any]] = (), tls: Optional[Tls] = None):
         self._address, self._options, self._tls = address, tuple(options), tls
         self._lock = threading.Lock()
-        self._contents = tls.read() if tls else None
+        self._contents: Optional[Tuple[bytes, bytes, bytes]] = tls.read() if tls else None
         self._channel = self._make()
 
     def channel(self) -> grpc.Channel:
@@ -88,6 +88,7 @@ class ServerConnection:
     def _make(self) -> grpc.Channel:
         if self._tls is None:
             return grpc.insecure_channel(self._address, options=self._options)
+        assert self._contents is not None
         ca, certificate, key = self._contents
         name = [("grpc.ssl_target_name_override", self._tls.server_name)] if self._tls.server_name else []
         return grpc.secure_channel(self._address, grpc.ssl_channel_credentials(ca, key, certificate),

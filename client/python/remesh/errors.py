@@ -231,7 +231,7 @@ class ServerAway(RemeshError):
 class TimedOut(RemeshError, TimeoutError):
     """What the call waited for did not happen in time."""
 
-    codes = ("DEADLINE_EXCEEDED",)
+    codes: ClassVar[Tuple[str, ...]] = ("DEADLINE_EXCEEDED",)
     default_code = "DEADLINE_EXCEEDED"
 
 
@@ -287,7 +287,7 @@ class BarrierTimeout(TimedOut):
     """Some processes of the group did not come in time; `absent` names them."""
 
     reasons = ("BARRIER_TIMEOUT",)
-    codes = ()
+    codes: ClassVar[Tuple[str, ...]] = ()
 
     @property
     def absent(self) -> List[int]:
@@ -403,7 +403,7 @@ def describe(error: grpc.RpcError) -> str:
     info, hint = error_info(error), tls_hint(error)
     line = _line(
         error.code().name,
-        error.details(),
+        error.details() or "",
         info.reason if info else "",
         info.metadata if info else {},
     )

@@ -48,14 +48,14 @@ def exchange(
 
     An error of another package is raised as ProcessFailed; on the process that met it, from the
     original."""
-    failed = isinstance(payload, BaseException)
-    outcome = b"E" + _located(payload, group.rank) if failed else b"P" + payload
+    cause = payload if isinstance(payload, BaseException) else None
+    outcome = b"P" + payload if isinstance(payload, bytes) else b"E" + _located(payload, group.rank)
     outcomes = group.gather(name, outcome)
     verdict = group.broadcast(name, _verdict(outcomes, decide) if outcomes is not None else b"")
     if verdict[:1] == b"P":
         return verdict[1:]
     error = errors.from_bytes(verdict[1:])
-    raise error from (payload if failed and error.process == group.rank else None)
+    raise error from (cause if error.process == group.rank else None)
 
 
 @contextlib.contextmanager

@@ -3,7 +3,7 @@
 
 import struct
 import zlib
-from typing import List, Optional
+from typing import Any, Callable, List, Optional
 
 import numpy as np
 
@@ -92,7 +92,7 @@ class JaxGroup:
             return row[np.newaxis]
         return self._collective(self._utils.process_allgather, row)
 
-    def _collective(self, operation, row: np.ndarray, **arguments) -> np.ndarray:
+    def _collective(self, operation: Callable, row: np.ndarray, **arguments: Any) -> np.ndarray:
         if self.size == 1:
             return row
         try:

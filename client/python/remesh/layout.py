@@ -18,7 +18,7 @@ they raise ValueError, naming the field, for a value that cannot be written.
 import collections
 import dataclasses
 import math
-from typing import Dict, Iterable, List, Mapping, NamedTuple, Optional, Sequence, Tuple, Union
+from typing import Any, Dict, Iterable, List, Mapping, NamedTuple, Optional, Sequence, Tuple, Union
 
 from remesh.elements import byte_count
 from remesh.v1 import reshard_pb2, sharding_pb2, state_pb2, topology_pb2
@@ -340,7 +340,7 @@ class _Shared:
 
     _LONG_LIST = 8
 
-    def __init__(self, shardings, device_lists, uses: List[Tuple[Layout, int]]):
+    def __init__(self, shardings: Any, device_lists: Any, uses: List[Tuple[Layout, int]]) -> None:
         self._device_lists = device_lists
         self._keys: Dict[Tuple[Layout, int], str] = {}
         self._lists: Dict[bytes, str] = {}

@@ -89,7 +89,7 @@ class Move:
         )
 
 
-def failure_of(execution: reshard_pb2.Execution) -> errors.MoveFailed:
+def failure_of(execution: reshard_pb2.Execution) -> errors.RemeshError:
     """The error that says why an execution ended."""
     error = errors.from_status(execution.error, errors.MoveFailed, execution=execution)
     phase = reshard_pb2.Execution.Phase.Name(execution.phase)

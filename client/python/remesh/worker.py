@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The host's worker, and a state's shards on this host. Nothing here talks to the server."""
 
-from typing import Iterable, List, Optional
+from typing import Any, Iterable, List, Optional
 
 import grpc
 
@@ -111,7 +111,7 @@ class LocalState:
             f"generation {generation} of {self.name} went away while it was opened"
         )
 
-    def _call(self, method: str, request, timeout: float, awaited: str = ""):
+    def _call(self, method: str, request: Any, timeout: float, awaited: str = "") -> Any:
         """Notes the uid that the answer tells, if none was known."""
         answer = self._worker.calls.call(
             lambda: getattr(self._worker.stub, method), request, timeout, awaited
