@@ -38,6 +38,9 @@ def main() -> None:
     jax.distributed.initialize(f"127.0.0.1:{port}", count, rank)
     group = JaxGroup()
     group.barrier("start")
+    begun = time.monotonic()
+    group.barrier("again")
+    barrier_seconds = time.monotonic() - begun
     long_one = bytes([group.rank]) * (1000 + group.rank)
     begun = time.monotonic()
     failure = caught(lambda: fail_on_one(group))
@@ -49,7 +52,7 @@ def main() -> None:
         "broadcast": len(group.broadcast("wide", b"x" * 70_000 if group.rank == 0 else b"")),
         "agreed": caught(lambda: group.agree("same", b"1")),
         "differ": caught(lambda: group.agree("step", str(group.rank // 2).encode())),
-        "failure": failure, "seconds": time.monotonic() - begun,
+        "failure": failure, "seconds": time.monotonic() - begun, "barrier_seconds": barrier_seconds,
         "refusal": caught(lambda: refuse_on_last(group)),
         "decided": exchange(group, "sum", bytes([group.rank]), lambda each: bytes([sum(one[0] for one in each)])).hex(),
         "names": caught(lambda: group.barrier("a" if group.rank == 0 else "b")),

@@ -34,7 +34,7 @@ class ClusterError(Exception):
 
 
 class Process:
-    """A child process whose output goes to a log file."""
+    """A child process whose output goes to a log file. The kernel ends it with the thread that started it, so that must outlive it."""
 
     def __init__(self, name: str, argv: Sequence[str], log: pathlib.Path, env: Optional[Dict[str, str]] = None,
                  stdin=subprocess.DEVNULL, stdout=None):
