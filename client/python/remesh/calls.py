@@ -110,8 +110,9 @@ class Caller:
 
     def typed(self, error: Exception, timeout: float, awaited: Awaited = "") -> Exception:
         """The error to raise for what a call raised."""
+        if self._closed:  # by another thread: gRPC raises ValueError, or ends the call as CANCELLED
+            return errors.Closed(f"{self._what} is closed")
         if not isinstance(error, grpc.RpcError):
-            # What gRPC raises when another thread has closed the channel.
-            return errors.Closed(f"{self._what} is closed") if self._closed else error
+            return error
         what = awaited() if callable(awaited) else awaited
         return errors.from_grpc(error, f"{what}, for {timeout:g} s" if what else "", self._metadata)

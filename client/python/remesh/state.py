@@ -162,7 +162,8 @@ class State:
         timeout: float = calls.CALL_SECONDS,
     ) -> Move:
         """Starts a move from `generation` to the layouts of `targets`; arrays that it does not name
-        stay. Returns as soon as the move is on the server's disk: Move.wait() waits for it.
+        stay. Returns as soon as the move is on the server's disk: Move.wait() waits for it. Just
+        after a start of the server its hosts are away (NotReady): wait_ready() waits for them.
 
         lost: devices of which nothing is asked. lose_absent_hosts: the same for all devices of the
         hosts that the server calls lost.

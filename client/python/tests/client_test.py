@@ -2,6 +2,7 @@
 """connect(), Client, State and Move against a server and a worker that only pretend."""
 import os
 import threading
+import time
 import traceback
 import unittest
 from unittest import mock
@@ -109,6 +110,29 @@ class ClientTest(unittest.TestCase):
         for call in (self.state, state.refresh, state.allocate, lambda: list(self.client.states())):
             with self.assertRaises(errors.Closed):
                 call()
+
+    def test_a_call_that_another_thread_closes_is_closed(self):
+        begun, raised = threading.Event(), []
+
+        def hang(context):
+            begun.set()
+            while context.is_active():
+                time.sleep(0.01)
+            context.abort(grpc.StatusCode.CANCELLED, "")
+        self.server.scripts["WatchState"] = [hang]
+
+        def wait():
+            try:
+                state.wait_ready(60)
+            except errors.RemeshError as error:
+                raised.append(type(error))
+        state = self.state()
+        waiting = threading.Thread(target=wait)
+        waiting.start()
+        begun.wait(30)
+        self.client.close()
+        waiting.join(30)
+        self.assertEqual(raised, [errors.Closed])
 
     def test_nothing_works_in_a_forked_child(self):
         state = self.state()
