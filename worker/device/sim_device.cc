@@ -79,22 +79,6 @@ absl::StatusOr<std::shared_ptr<std::byte>> SimDevice::Allocate(int64_t bytes) {
   return memory_.Allocate(bytes);
 }
 
-void SimDevice::Pack(std::vector<SlicePart> parts, std::byte* buffer, Done done) {
-  RunTable(WorkKind::kPack, std::move(parts), buffer, std::move(done));
-}
-
-void SimDevice::Unpack(std::vector<SlicePart> parts, const std::byte* buffer, Done done) {
-  RunTable(WorkKind::kUnpack, std::move(parts), const_cast<std::byte*>(buffer), std::move(done));
-}
-
-void SimDevice::Copy(std::vector<SlicePart> parts, Done done) {
-  RunTable(WorkKind::kCopy, std::move(parts), nullptr, std::move(done));
-}
-
-void SimDevice::Check(std::vector<SlicePart> parts, Done done) {
-  RunTable(WorkKind::kCheck, std::move(parts), nullptr, std::move(done));
-}
-
 void SimDevice::RunTable(WorkKind kind, std::vector<SlicePart> parts, std::byte* buffer,
                          Done done) {
   WorkTable table = MakeWorkTable(kind, parts, buffer);

@@ -12,7 +12,7 @@
 #include "absl/synchronization/mutex.h"
 #include "worker/device/device.h"
 #include "worker/device/sim_memory.h"
-#include "worker/device/work_table.h"
+#include "worker/device/table_device.h"
 
 namespace remesh::worker {
 
@@ -30,7 +30,7 @@ struct SimOptions {
 // arbitrary order. The memory that work will write holds noise from the moment the work is given,
 // so that a test catches code that reads too early or relies on cancelled work. Parts may lie in
 // the memory of this device, of another device of the process, or of the host.
-class SimDevice final : public Device {
+class SimDevice final : public TableDevice {
  public:
   using Notify = absl::AnyInvocable<void() const>;
 
@@ -53,10 +53,6 @@ class SimDevice final : public Device {
   absl::StatusOr<std::shared_ptr<std::byte>> Register(std::span<std::byte> host) override {
     return SimMemory::Alias(host);
   }
-  void Pack(std::vector<SlicePart> parts, std::byte* buffer, Done done) override;
-  void Unpack(std::vector<SlicePart> parts, const std::byte* buffer, Done done) override;
-  void Copy(std::vector<SlicePart> parts, Done done) override;
-  void Check(std::vector<SlicePart> parts, Done done) override;
   void Transfer(std::byte* to, const std::byte* from, int64_t bytes, Done done) override;
   void CancelQueued() override;
   bool Drain() override;
@@ -76,7 +72,7 @@ class SimDevice final : public Device {
     absl::StatusOr<Mismatch> result = Mismatch();
   };
 
-  void RunTable(WorkKind kind, std::vector<SlicePart> parts, std::byte* buffer, Done done);
+  void RunTable(WorkKind kind, std::vector<SlicePart> parts, std::byte* buffer, Done done) override;
   void Give(absl::AnyInvocable<Mismatch(std::mt19937&)> run, Done done);
   void RunThread();
   void Linger();

@@ -103,22 +103,6 @@ absl::StatusOr<std::shared_ptr<std::byte>> CudaDevice::Register(std::span<std::b
   return RegisterWithGpu(gpu_.label, gpu_.index, host);
 }
 
-void CudaDevice::Pack(std::vector<SlicePart> parts, std::byte* buffer, Done done) {
-  RunTable(WorkKind::kPack, std::move(parts), buffer, std::move(done));
-}
-
-void CudaDevice::Unpack(std::vector<SlicePart> parts, const std::byte* buffer, Done done) {
-  RunTable(WorkKind::kUnpack, std::move(parts), const_cast<std::byte*>(buffer), std::move(done));
-}
-
-void CudaDevice::Copy(std::vector<SlicePart> parts, Done done) {
-  RunTable(WorkKind::kCopy, std::move(parts), nullptr, std::move(done));
-}
-
-void CudaDevice::Check(std::vector<SlicePart> parts, Done done) {
-  RunTable(WorkKind::kCheck, std::move(parts), nullptr, std::move(done));
-}
-
 void CudaDevice::RunTable(WorkKind kind, std::vector<SlicePart> parts, std::byte* buffer,
                           Done done) {
   Work work;

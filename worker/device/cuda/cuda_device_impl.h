@@ -16,14 +16,14 @@
 #include "worker/device/cuda/cuda_device.h"
 #include "worker/device/cuda/cuda_memory.h"
 #include "worker/device/cuda/table_ring.h"
-#include "worker/device/work_table.h"
+#include "worker/device/table_device.h"
 
 namespace remesh::worker {
 
 // One GPU. Work goes to its streams in turn, at once while there is room for tables. Work without
 // room waits here and can be taken back. An event marks the end of each work; the owner finds it in
 // Drain(). A host function queued after the event wakes the owner.
-class CudaDevice final : public Device {
+class CudaDevice final : public TableDevice {
  public:
   // Creates the GPU's context, which takes a while. `peers` are the GPUs that can access its
   // memory.
@@ -39,10 +39,6 @@ class CudaDevice final : public Device {
   absl::StatusOr<std::shared_ptr<std::byte>> ImportIpc(std::string_view handle,
                                                        int64_t bytes) override;
   absl::StatusOr<std::shared_ptr<std::byte>> Register(std::span<std::byte> host) override;
-  void Pack(std::vector<SlicePart> parts, std::byte* buffer, Done done) override;
-  void Unpack(std::vector<SlicePart> parts, const std::byte* buffer, Done done) override;
-  void Copy(std::vector<SlicePart> parts, Done done) override;
-  void Check(std::vector<SlicePart> parts, Done done) override;
   void Transfer(std::byte* to, const std::byte* from, int64_t bytes, Done done) override;
   void CancelQueued() override;
   bool Drain() override;
@@ -72,7 +68,7 @@ class CudaDevice final : public Device {
   CudaDevice(Gpu gpu, std::function<void()> on_finished);
   absl::Status Start();
 
-  void RunTable(WorkKind kind, std::vector<SlicePart> parts, std::byte* buffer, Done done);
+  void RunTable(WorkKind kind, std::vector<SlicePart> parts, std::byte* buffer, Done done) override;
   void RunInHalves(WorkKind kind, std::vector<SlicePart> parts, std::byte* buffer, Done done);
   void Give(Work work);
   // Launches the waiting work, in its order, until there is no room.
