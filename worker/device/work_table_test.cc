@@ -79,6 +79,21 @@ int64_t ChangedBits(const std::vector<Bytes>& before, const std::vector<Bytes>& 
   return changed;
 }
 
+// The bits of `part`, which was packed from the shards, replace other bits there; nothing else
+// changes. `unpack` unpacks the part that it is given.
+template <typename Unpack>
+void ExpectUnpacked(std::vector<Bytes>& shards, SlicePart part, Unpack unpack) {
+  for (Bytes& shard : shards) {
+    for (std::byte& byte : shard) byte = ~byte;
+  }
+  const std::vector<Bytes> inverted = shards;
+  part.target = std::exchange(part.source, nullptr);
+  ASSERT_TRUE(unpack(part).ok());
+  ASSERT_EQ(ChangedBits(inverted, shards), part.hi - part.lo);
+  part.source = std::exchange(part.target, nullptr);
+  ASSERT_TRUE(RunPart(WorkKind::kCheck, part, nullptr).ok());
+}
+
 TEST_P(WorkTableTest, PacksAndUnpacksAnyRangeOfAnyTape) {
   reference::Random random(17);
   for (int round = 0; round < 300; ++round) {
@@ -103,17 +118,10 @@ TEST_P(WorkTableTest, PacksAndUnpacksAnyRangeOfAnyTape) {
       const int64_t bytes = std::min(kChunkBytes, BytesOfBits(bits) - at);
       ASSERT_EQ(digests[k], DigestPacked({buffer.data() + 16 + at, static_cast<size_t>(bytes)}));
     }
-
-    // The range's bits replace other bits; nothing else changes.
-    for (Bytes& shard : tape.shards) {
-      for (std::byte& byte : shard) byte = ~byte;
-    }
-    const std::vector<Bytes> inverted = tape.shards;
-    part.target = std::exchange(part.source, nullptr);
-    ASSERT_TRUE(RunPart(WorkKind::kUnpack, part, &buffer).ok());
-    ASSERT_EQ(ChangedBits(inverted, tape.shards), bits);
-    part.source = std::exchange(part.target, nullptr);
-    ASSERT_TRUE(RunPart(WorkKind::kCheck, part, nullptr).ok());
+    const auto unpack = [&](const SlicePart& arriving) {
+      return RunPart(WorkKind::kUnpack, arriving, &buffer);
+    };
+    ASSERT_NO_FATAL_FAILURE(ExpectUnpacked(tape.shards, part, unpack));
   }
 }
 
@@ -177,19 +185,6 @@ void PackRows(const RowsTape& tape, const SlicePart& part, Bytes& buffer, RowsSe
   }
 }
 
-// The part's bits replace other bits; nothing else changes.
-void UnpackRows(RowsTape& tape, SlicePart part, Bytes& buffer, RowsSeen& seen) {
-  for (Bytes& shard : tape.shards) {
-    for (std::byte& byte : shard) byte = ~byte;
-  }
-  const std::vector<Bytes> inverted = tape.shards;
-  part.target = std::exchange(part.source, nullptr);
-  ASSERT_TRUE(RunAndCount(WorkKind::kUnpack, part, buffer, seen).ok());
-  ASSERT_EQ(ChangedBits(inverted, tape.shards), part.hi - part.lo);
-  part.source = std::exchange(part.target, nullptr);
-  ASSERT_TRUE(RunPart(WorkKind::kCheck, part, nullptr).ok());
-}
-
 TEST(WorkTableRowsTest, WholeChunksOfRowsMovePastTheStageOrThroughIt) {
   reference::Random random(29);
   RowsSeen packed, unpacked;
@@ -203,7 +198,10 @@ TEST(WorkTableRowsTest, WholeChunksOfRowsMovePastTheStageOrThroughIt) {
     part.digests = digests.data();
     Bytes buffer(static_cast<size_t>(16 + PartBytes(part.hi - part.lo)));
     ASSERT_NO_FATAL_FAILURE(PackRows(tape, part, buffer, packed));
-    ASSERT_NO_FATAL_FAILURE(UnpackRows(tape, part, buffer, unpacked));
+    const auto unpack = [&](const SlicePart& arriving) {
+      return RunAndCount(WorkKind::kUnpack, arriving, buffer, unpacked);
+    };
+    ASSERT_NO_FATAL_FAILURE(ExpectUnpacked(tape.shards, part, unpack));
   }
   EXPECT_GT(packed.both, 20);
   EXPECT_GT(packed.target, 20);
