@@ -73,6 +73,16 @@ std::string FormatSocketAddress(const SocketAddress& address) {
   return absl::StrCat(ip, ":", ntohs(v4->sin_port));
 }
 
+absl::StatusOr<std::vector<SocketAddress>> AddressesOf(const std::vector<Peer>& peers) {
+  std::vector<SocketAddress> addresses;
+  for (size_t i = 0; i < peers.size(); ++i) {
+    const absl::StatusOr<SocketAddress> address = ParseSocketAddress(peers[i].address);
+    if (!address.ok()) return AtField(absl::StrCat("peers[", i, "]"), address.status());
+    addresses.push_back(*address);
+  }
+  return addresses;
+}
+
 std::string InterfaceOf(const SocketAddress& address) {
   ifaddrs* first = nullptr;
   if (getifaddrs(&first) != 0) return "";

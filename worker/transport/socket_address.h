@@ -5,8 +5,10 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
+#include "worker/transport/transport.h"
 
 namespace remesh::worker {
 
@@ -26,6 +28,9 @@ absl::StatusOr<SocketAddress> MakeSocketAddress(const std::string& ip, uint16_t 
 
 // The inverse of ParseSocketAddress.
 std::string FormatSocketAddress(const SocketAddress& address);
+
+// The addresses of `peers`, in their order. INVALID_ARGUMENT naming the first that is none.
+absl::StatusOr<std::vector<SocketAddress>> AddressesOf(const std::vector<Peer>& peers);
 
 // Name of the network interface that has the address, or "" when none has.
 std::string InterfaceOf(const SocketAddress& address);

@@ -101,15 +101,11 @@ absl::Status TcpTransport::Listen() {
 
 absl::StatusOr<std::unique_ptr<PeerGroup>> TcpTransport::Open(int self, std::vector<Peer> peers) {
   RETURN_IF_ERROR(ValidatePeerTable(self, peers));
-  std::vector<SocketAddress> addresses;
+  ASSIGN_OR_RETURN(std::vector<SocketAddress> addresses, AddressesOf(peers));
   for (size_t i = 0; i < peers.size(); ++i) {
-    auto address = ParseSocketAddress(peers[i].address);
-    if (!address.ok()) return AtField(absl::StrCat("peers[", i, "]"), address.status());
-    if (IsWildcard(*address)) {
-      return InvalidField(absl::StrCat("peers[", i, "].address"), peers[i].address,
-                          "must be the address of one host");
-    }
-    addresses.push_back(*address);
+    if (!IsWildcard(addresses[i])) continue;
+    return InvalidField(absl::StrCat("peers[", i, "].address"), peers[i].address,
+                        "must be the address of one host");
   }
   auto group = std::make_unique<TcpGroup>(this, self, std::move(peers), std::move(addresses));
   REMESH_CHECK(groups_.try_emplace(tcp::IdOf(group->token()), group.get()).second);

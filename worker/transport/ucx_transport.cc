@@ -5,7 +5,6 @@
 #include <string>
 #include <utility>
 
-#include "absl/strings/str_cat.h"
 #include "base/check.h"
 #include "base/error.h"
 #include "base/status_macros.h"
@@ -93,12 +92,7 @@ UcxTransport::~UcxTransport() {
 
 absl::StatusOr<std::unique_ptr<PeerGroup>> UcxTransport::Open(int self, std::vector<Peer> peers) {
   RETURN_IF_ERROR(ValidatePeerTable(self, peers));
-  std::vector<SocketAddress> addresses;
-  for (size_t i = 0; i < peers.size(); ++i) {
-    auto address = ParseSocketAddress(peers[i].address);
-    if (!address.ok()) return AtField(absl::StrCat("peers[", i, "]"), address.status());
-    addresses.push_back(*address);
-  }
+  ASSIGN_OR_RETURN(std::vector<SocketAddress> addresses, AddressesOf(peers));
   auto group = std::make_unique<UcxGroup>(this, self, std::move(peers), std::move(addresses));
   REMESH_CHECK(groups_.try_emplace(group->token(), group.get()).second);
   for (auto& [key, connection] : connections_) {
