@@ -93,11 +93,7 @@ class TwoHosts {
   std::unique_ptr<NcclGroup> group_;
 };
 
-std::unique_ptr<Transport> NewLoopback() {
-  auto transport = NewTcpTransport({});
-  REMESH_CHECK(transport.ok());
-  return *std::move(transport);
-}
+std::unique_ptr<Transport> NewLoopback() { return OrDie(NewTcpTransport({})); }
 
 TEST(NcclProcesses, ExchangeUntilOneIsKilled) {
   const auto transport = NewLoopback();

@@ -92,6 +92,12 @@ std::vector<Peer> MeetParent(const Transport& transport) {
   return peers;
 }
 
+std::unique_ptr<Transport> OrDie(absl::StatusOr<std::unique_ptr<Transport>> transport) {
+  if (!transport.ok()) std::fprintf(stderr, "%s\n", transport.status().ToString().c_str());
+  REMESH_CHECK(transport.ok());
+  return *std::move(transport);
+}
+
 std::unique_ptr<Victim> NewProcessVictim() { return std::make_unique<ProcessVictim>(); }
 
 int RunTestsOrVictim(int argc, char** argv, const MakeTransport& make) {

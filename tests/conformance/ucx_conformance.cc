@@ -1,31 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <cstdio>
-
-#include "base/check.h"
 #include "tests/conformance/process_victim.h"
 #include "worker/transport/ucx_transport.h"
 
 namespace remesh::worker::conformance {
 namespace {
 
-std::unique_ptr<Transport> NewLoopback() {
-  auto transport = NewUcxTransport({});
-  if (!transport.ok()) std::fprintf(stderr, "%s\n", transport.status().ToString().c_str());
-  REMESH_CHECK(transport.ok());
-  return *std::move(transport);
-}
-
-class UcxWorld : public World {
- public:
-  std::unique_ptr<Transport> NewTransport() override { return NewLoopback(); }
-  std::string DeadAddress() override { return NewLoopback()->address(); }
-  std::string MalformedAddress() override { return "localhost"; }
-  std::unique_ptr<Victim> NewVictim() override { return NewProcessVictim(); }
-};
+std::unique_ptr<Transport> NewLoopback() { return OrDie(NewUcxTransport({})); }
 
 INSTANTIATE_TEST_SUITE_P(Ucx, TransportConformance,
-                         testing::Values(WorldFactory{"Loopback",
-                                                      [] { return std::make_unique<UcxWorld>(); }}),
+                         testing::Values(WorldFactory{
+                             "Loopback",
+                             [] { return std::make_unique<LoopbackWorld>(NewLoopback); }}),
                          [](const auto& info) { return info.param.name; });
 
 }  // namespace

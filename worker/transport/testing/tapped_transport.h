@@ -4,11 +4,10 @@
 #include <atomic>
 #include <memory>
 #include <span>
-#include <string>
 #include <utility>
 #include <vector>
 
-#include "worker/transport/transport.h"
+#include "worker/transport/testing/forwarding_transport.h"
 
 namespace remesh::worker {
 
@@ -45,23 +44,18 @@ class TappedGroup : public PeerGroup {
   const Tap tap_;
 };
 
-class TappedTransport : public Transport {
+class TappedTransport : public ForwardingTransport {
  public:
   TappedTransport(std::unique_ptr<Transport> transport, Tap tap)
-      : transport_(std::move(transport)), tap_(tap) {}
-  std::string_view name() const override { return transport_->name(); }
-  std::string address() const override { return transport_->address(); }
+      : ForwardingTransport(std::move(transport)), tap_(tap) {}
   absl::StatusOr<std::unique_ptr<PeerGroup>> Open(int self, std::vector<Peer> peers) override {
-    auto group = transport_->Open(self, std::move(peers));
+    auto group = ForwardingTransport::Open(self, std::move(peers));
     if (!group.ok()) return group.status();
     return std::make_unique<TappedGroup>(*std::move(group), tap_);
   }
-  bool Progress() override { return transport_->Progress(); }
-  void Wait(std::chrono::milliseconds timeout) override { transport_->Wait(timeout); }
-  void Wake() override { transport_->Wake(); }
+  bool gathers() const override { return false; }
 
  private:
-  std::unique_ptr<Transport> transport_;
   const Tap tap_;
 };
 
