@@ -66,6 +66,13 @@ TEST_P(TransportConformance, MessagesFromAnotherTokenNeverArrive) {
   EXPECT_TRUE(got == Bytes(1 << 20));
 }
 
+// Each has ended well, or with `code`.
+void ExpectEnded(const std::vector<Outcome*>& outcomes, StatusCode code) {
+  for (const Outcome* outcome : outcomes) {
+    EXPECT_TRUE(outcome->ok() || outcome->code() == code) << outcome->status;
+  }
+}
+
 // Aborts at ever later moments: what was in flight ends once, and after quiesced() no byte moves
 // any more.
 TEST_P(TransportConformance, AbortStopsEverythingInFlight) {
@@ -88,16 +95,10 @@ TEST_P(TransportConformance, AbortStopsEverythingInFlight) {
       mesh.ProgressTimes(rounds);
       mesh.Abort(aborting);
       ASSERT_TRUE(mesh.ProgressUntil([&] { return mesh.group(aborting).quiesced(); }));
-      for (const Outcome* outcome : mine) {
-        ASSERT_TRUE(outcome->done());
-        EXPECT_TRUE(outcome->ok() || outcome->code() == StatusCode::kCancelled) << outcome->status;
-      }
+      ExpectEnded(mine, StatusCode::kCancelled);
       const std::vector<Bytes> before = got;
       ASSERT_TRUE(mesh.Finish(others));
-      for (const Outcome* outcome : others) {
-        EXPECT_TRUE(outcome->ok() || outcome->code() == StatusCode::kUnavailable)
-            << outcome->status;
-      }
+      ExpectEnded(others, StatusCode::kUnavailable);
       mesh.ProgressTimes(200);
       if (aborting == 1) {
         EXPECT_TRUE(got == before);
@@ -134,15 +135,9 @@ TEST_P(TransportConformance, AbortStopsManyShortMessages) {
       mesh.ProgressTimes(rounds);
       mesh.Abort(aborting);
       ASSERT_TRUE(mesh.ProgressUntil([&] { return mesh.group(aborting).quiesced(); }));
-      for (const Outcome* outcome : mine) {
-        ASSERT_TRUE(outcome->done());
-        EXPECT_TRUE(outcome->ok() || outcome->code() == StatusCode::kCancelled) << outcome->status;
-      }
+      ExpectEnded(mine, StatusCode::kCancelled);
       ASSERT_TRUE(mesh.Finish(others));
-      for (const Outcome* outcome : others) {
-        EXPECT_TRUE(outcome->ok() || outcome->code() == StatusCode::kUnavailable)
-            << outcome->status;
-      }
+      ExpectEnded(others, StatusCode::kUnavailable);
     }
   }
 }

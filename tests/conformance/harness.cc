@@ -112,11 +112,18 @@ void Mesh::ProgressTimes(int rounds) {
 }
 
 bool Mesh::ProgressUntil(const std::function<bool()>& done, const std::function<void()>& each) {
+  const auto progress = [&] {
+    if (each) each();
+    return Progress();
+  };
+  return conformance::ProgressUntil(progress, done);
+}
+
+bool ProgressUntil(const std::function<bool()>& progress, const std::function<bool()>& done) {
   const auto deadline = std::chrono::steady_clock::now() + kPatience;
   while (!done()) {
     if (std::chrono::steady_clock::now() > deadline) return false;
-    if (!Progress()) std::this_thread::sleep_for(std::chrono::microseconds(50));
-    if (each) each();
+    if (!progress()) std::this_thread::sleep_for(std::chrono::microseconds(50));
   }
   return true;
 }

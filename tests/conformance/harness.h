@@ -68,6 +68,10 @@ class Mesh {
   int progressing_ = -1;  // the host whose Progress() runs
 };
 
+// Calls `progress`, which returns whether anything happened, until `done` or 20 s have passed.
+// Returns whether `done`.
+bool ProgressUntil(const std::function<bool()>& progress, const std::function<bool()>& done);
+
 inline MessageTag Tag(uint32_t index) { return MessageTag{7, 1, 2, index}; }
 
 }  // namespace remesh::worker::conformance

@@ -174,12 +174,7 @@ bool NcclMesh::Progress() {
 }
 
 bool NcclMesh::ProgressUntil(const std::function<bool()>& done) {
-  const auto deadline = std::chrono::steady_clock::now() + kPatience;
-  while (!done()) {
-    if (std::chrono::steady_clock::now() > deadline) return false;
-    if (!Progress()) std::this_thread::sleep_for(std::chrono::microseconds(50));
-  }
-  return true;
+  return conformance::ProgressUntil([this] { return Progress(); }, done);
 }
 
 void NcclMesh::ProgressFor(std::chrono::milliseconds time) {

@@ -171,6 +171,14 @@ class NcclReuse : public testing::TestWithParam<int> {
     End(attempt, /*well=*/true);
     return FakeNcclMade() - before;
   }
+  // Of a whole attempt.
+  void ExpectNothingIsKept(const Lasting& lasting) {
+    Attempt& attempt = New();
+    Exchange(attempt, lasting);
+    for (auto& group : attempt.groups) EXPECT_FALSE(group->Rest());
+    End(attempt, /*well=*/true);
+    EXPECT_EQ(FakeNcclLiving(), 0);
+  }
   // What host 0 says when it is to use them again.
   std::string ReasonAtHost0(const std::string& name, const std::string& among = "ab") {
     Attempt& attempt = New();
@@ -215,21 +223,11 @@ TEST_P(NcclReuse, OthersThatAreNamedTakeTheirPlace) {
   EXPECT_EQ(ReasonAtHost0("x"), "COMMUNICATORS_GONE");
 }
 
-TEST_P(NcclReuse, WithoutANameTheyEndWithTheAttempt) {
-  Attempt& attempt = New();
-  Exchange(attempt, {});
-  for (auto& group : attempt.groups) EXPECT_FALSE(group->Rest());
-  End(attempt, /*well=*/true);
-  EXPECT_EQ(FakeNcclLiving(), 0);
-}
+TEST_P(NcclReuse, WithoutANameTheyEndWithTheAttempt) { ExpectNothingIsKept({}); }
 
 TEST_P(NcclReuse, WhereNothingIsKeptTheyEndWithTheAttempt) {
   StartHosts(milliseconds(0));
-  Attempt& attempt = New();
-  Exchange(attempt, Named("x", false));
-  for (auto& group : attempt.groups) EXPECT_FALSE(group->Rest());
-  End(attempt, /*well=*/true);
-  EXPECT_EQ(FakeNcclLiving(), 0);
+  ExpectNothingIsKept(Named("x", false));
 }
 
 TEST_P(NcclReuse, NotAfterAnAttemptThatFailedAfterItsLastWindow) {
