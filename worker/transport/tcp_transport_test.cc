@@ -65,6 +65,15 @@ class TcpTransportTest : public testing::Test {
     return fd;
   }
 
+  std::vector<Fd> DialMany(int count) {
+    std::vector<Fd> fds;
+    for (int i = 0; i < count; ++i) {
+      fds.push_back(Dial());
+      transport_->Progress();
+    }
+    return fds;
+  }
+
   template <typename Head>
   bool Receive(const Fd& fd, Head& head) {
     size_t got = 0;
@@ -87,6 +96,18 @@ class TcpTransportTest : public testing::Test {
     char byte;
     const ssize_t got = recv(fd.get(), &byte, 1, MSG_DONTWAIT);
     return got == 0 || (got < 0 && errno != EAGAIN);
+  }
+
+  // How many did not end, of connections that have got at most a challenge.
+  int CountOpen(const std::vector<Fd>& fds) {
+    int open = 0;
+    for (const Fd& fd : fds) {
+      char bytes[sizeof(tcp::Challenge)];
+      while (recv(fd.get(), bytes, sizeof(bytes), MSG_DONTWAIT) > 0) {
+      }
+      open += Ended(fd) ? 0 : 1;
+    }
+    return open;
   }
 
   // Dials as the peer would.
@@ -181,38 +202,16 @@ TEST_F(TcpTransportTest, RandomAndMutatedBytesEndTheirConnectionAndNothingElse) 
 TEST_F(TcpTransportTest, ManySilentStrangersKeepNobodyOut) {
   Start({.unproved_max = 40, .unproved_per_address_max = 1000});
   OpenGroup();
-  std::vector<Fd> strangers;
-  for (int i = 0; i < 200; ++i) {
-    strangers.push_back(Dial());
-    transport_->Progress();
-  }
+  const std::vector<Fd> strangers = DialMany(200);
   ExpectThatPeersAreServed();
-  int open = 0;
-  for (const Fd& fd : strangers) {
-    char bytes[sizeof(tcp::Challenge)];
-    while (recv(fd.get(), bytes, sizeof(bytes), MSG_DONTWAIT) > 0) {
-    }
-    open += Ended(fd) ? 0 : 1;
-  }
-  EXPECT_LE(open, 40);
+  EXPECT_LE(CountOpen(strangers), 40);
 }
 
 TEST_F(TcpTransportTest, OneAddressHasNoMoreThanItsShareOfSilentConnections) {
   Start({.unproved_per_address_max = 5, .handshake_timeout = std::chrono::seconds(600)});
   OpenGroup();
-  std::vector<Fd> strangers;
-  for (int i = 0; i < 50; ++i) {
-    strangers.push_back(Dial());
-    transport_->Progress();
-  }
-  int open = 0;
-  for (const Fd& fd : strangers) {
-    char bytes[sizeof(tcp::Challenge)];
-    while (recv(fd.get(), bytes, sizeof(bytes), MSG_DONTWAIT) > 0) {
-    }
-    open += Ended(fd) ? 0 : 1;
-  }
-  EXPECT_EQ(open, 5) << "the last ones";
+  const std::vector<Fd> strangers = DialMany(50);
+  EXPECT_EQ(CountOpen(strangers), 5) << "the last ones";
   ExpectThatPeersAreServed();
 }
 
