@@ -35,6 +35,18 @@ void Append(std::vector<TestShard>& to, std::vector<TestShard> from) {
   to.insert(to.end(), from.begin(), from.end());
 }
 
+// Arrays from one device to another, each of a few bytes.
+TestCase SmallArrays(int count) {
+  TestCase c;
+  for (int i = 0; i < count; ++i) {
+    c.arrays.push_back({absl::StrCat("a", i), {7 + i % 5}, "bf16"});
+    c.source.push_back({i, 0, Box::Whole(c.arrays.back().shape)});
+    c.target.push_back({i, 2, Box::Whole(c.arrays.back().shape)});
+  }
+  AddNaiveOperations(c);
+  return c;
+}
+
 // Several arrays from rows to columns; uneven, sub-byte, and one that every device ends up with.
 TestCase RowsToColumns(int hosts, int windows) {
   TestCase c;
@@ -132,8 +144,7 @@ TEST_P(MoverTest, ABitThatFallsOverInARelayIsCaughtByTheNext) {
   c.operations = {{0, 0, all, 0, 3, Space::kSource, Space::kStaging},
                   {1, 0, all, 3, 4, Space::kStaging, Space::kTarget}};
   Start(c);
-  for (auto& host : hosts_) host->mover().Grant(1);
-  ASSERT_TRUE(Until([&] { return All([](TestHost& h) { return h.done_windows == 1; }); }));
+  ASSERT_TRUE(Transfer(1));
   SimMemory::Behind(hosts_[1]->staging(1))[20000] ^= std::byte{16};
   GrantAll();
   ASSERT_TRUE(Until([&] { return hosts_[2]->failure.has_value(); }));
@@ -146,15 +157,7 @@ TEST_P(MoverTest, ABitThatFallsOverInARelayIsCaughtByTheNext) {
 
 // Thousands of equal arrays make one message.
 TEST_P(MoverTest, ManySmallStretchesTravelTogether) {
-  TestCase c;
-  c.windows = 1;
-  for (int i = 0; i < 3000; ++i) {
-    c.arrays.push_back({absl::StrCat("a", i), {7 + i % 5}, "bf16"});
-    c.source.push_back({i, 0, Box::Whole(c.arrays.back().shape)});
-    c.target.push_back({i, 2, Box::Whole(c.arrays.back().shape)});
-  }
-  AddNaiveOperations(c);
-  Run(c);
+  Run(SmallArrays(3000));
   EXPECT_EQ(hosts_[1]->bytes.chunks_verified, 3000);
 }
 
@@ -162,20 +165,12 @@ TEST_P(MoverTest, ManySmallStretchesTravelTogether) {
 TEST_P(MoverTest, NothingOfTheScratchTravels) {
   if (OnGpus())
     GTEST_SKIP() << "looks into memory of the host; device_conformance_test holds GPUs to it";
-  TestCase c;
-  for (int i = 0; i < 7; ++i) {
-    c.arrays.push_back({absl::StrCat("a", i), {7 + i % 5}, "bf16"});
-    c.source.push_back({i, 0, Box::Whole(c.arrays.back().shape)});
-    c.target.push_back({i, 2, Box::Whole(c.arrays.back().shape)});
-  }
-  AddNaiveOperations(c);
   std::vector<std::byte> sent;
-  Start(c, {}, Tap{.sent = &sent});
+  Start(SmallArrays(7), {}, Tap{.sent = &sent});
   TestHost& sender = *hosts_[0];
   for (size_t i = 0; i < sender.source().shards.size(); ++i)
     sender.Write(sender.source(), i, std::vector<std::byte>(sender.source().shards[i].bytes()));
-  GrantAll();
-  ASSERT_TRUE(Transferred());
+  ASSERT_TRUE(Transfer());
   EXPECT_GT(sent.size(), 7u * 16);
   EXPECT_EQ(std::count(sent.begin(), sent.end(), std::byte{0}), std::ssize(sent));
 }
@@ -206,8 +201,7 @@ TEST_P(MoverTest, AWindowBetweenGpusWaitsForASlowStream) {
   const auto late = std::chrono::steady_clock::now() + 4 * window_timeout_;
   without_host_1([&] { return std::chrono::steady_clock::now() > late; });
   EXPECT_FALSE(hosts_[0]->failure.has_value()) << *hosts_[0]->failure;
-  ASSERT_TRUE(Transferred());
-  for (auto& host : hosts_) ExpectElements(*host, host->target());
+  ExpectTransferred();
 }
 
 TEST_P(MoverTest, NothingToMoveIsDoneAtOnce) {
@@ -218,15 +212,12 @@ TEST_P(MoverTest, NothingToMoveIsDoneAtOnce) {
 
 TEST_P(MoverTest, WindowsWaitForTheirGrant) {
   Start(RowsToColumns(2, 4));
-  for (auto& host : hosts_) host->mover().Grant(2);
-  ASSERT_TRUE(Until([&] { return All([](TestHost& h) { return h.done_windows == 2; }); }));
+  ASSERT_TRUE(Transfer(2));
   for (int i = 0; i < 100; ++i) {
     for (auto& host : hosts_) host->Turn();
   }
   EXPECT_EQ(hosts_[0]->done_windows, 2);
-  GrantAll();
-  ASSERT_TRUE(Transferred());
-  for (auto& host : hosts_) ExpectElements(*host, host->target());
+  ExpectTransferred();
 }
 
 TEST_P(MoverTest, SpoiledBytesAreCaughtOnArrival) {
@@ -243,13 +234,11 @@ TEST_P(MoverTest, SpoiledBytesAreCaughtOnArrival) {
 
 TEST_P(MoverTest, ASourceWrittenMeanwhileIsCaught) {
   Start(RowsToColumns(2, 2));
-  GrantAll();
-  ASSERT_TRUE(Transferred());
+  ASSERT_TRUE(Transfer());
   std::vector<std::byte> bytes = hosts_[1]->Read(hosts_[1]->source(), 0);
   bytes[5] ^= std::byte{4};
   hosts_[1]->WriteAsTrainer(0, bytes);
-  for (auto& host : hosts_) host->mover().Verify();
-  ASSERT_TRUE(Until([&] { return All([](TestHost& h) { return h.verified.has_value(); }); }));
+  ASSERT_TRUE(CheckSources());
   EXPECT_TRUE(hosts_[0]->verified->ok());
   EXPECT_EQ(GetErrorInfo(*hosts_[1]->verified).reason, "SOURCE_MODIFIED");
   EXPECT_EQ(GetErrorInfo(*hosts_[1]->verified).metadata["array"], "w");
@@ -259,13 +248,11 @@ TEST_P(MoverTest, ASourceWrittenMeanwhileIsCaught) {
 // is not told either.
 TEST_P(MoverTest, SourcesAreHashedAgainInAnyCaseIfAskedFor) {
   Start(RowsToColumns(2, 2), {.rechecks_always = true});
-  GrantAll();
-  ASSERT_TRUE(Transferred());
+  ASSERT_TRUE(Transfer());
   std::vector<std::byte> bytes = hosts_[1]->Read(hosts_[1]->source(), 0);
   bytes[5] ^= std::byte{4};
   hosts_[1]->Write(hosts_[1]->source(), 0, bytes);
-  for (auto& host : hosts_) host->mover().Verify();
-  ASSERT_TRUE(Until([&] { return All([](TestHost& h) { return h.verified.has_value(); }); }));
+  ASSERT_TRUE(CheckSources());
   EXPECT_EQ(GetErrorInfo(*hosts_[1]->verified).reason, "SOURCE_MODIFIED");
 }
 
@@ -279,8 +266,7 @@ TEST_P(MoverTest, AHostNamesThoseThatItWaitsFor) {
   ASSERT_TRUE(Until([&] { return waits().reason == "LINK_STALLED"; }));
   EXPECT_EQ(waits().metadata["receives_from"], "host-1");
   EXPECT_TRUE(hosts_[1]->mover().Waits().ok());
-  GrantAll();
-  ASSERT_TRUE(Transferred());
+  ASSERT_TRUE(Transfer());
   for (auto& host : hosts_) EXPECT_TRUE(host->mover().Waits().ok());
   EXPECT_GE(slices_done, 4) << "two hosts, a local slice and one of another host at least";
 }
@@ -336,19 +322,11 @@ TEST_P(MoverTest, ATruncatedBufferFailsTheAttemptAndNotTheProcess) {
     for (const int done : {0, 1, 3}) {
       SCOPED_TRACE(absl::StrCat(side, " cut after ", done, " windows"));
       Start(RowsToColumns(2, 3));
-      for (auto& host : hosts_) host->mover().Grant(done);
-      ASSERT_TRUE(Until([&] { return All([&](TestHost& h) { return h.done_windows == done; }); }));
+      ASSERT_TRUE(Transfer(done));
       TestHost& cut = *hosts_[1];
       const size_t shards = cut.source().files.size();
       for (size_t i = 0; i < shards; ++i) std::filesystem::resize_file(cut.PathOf(side, i), 0);
-      if (done < 3) {
-        GrantAll();
-        ASSERT_TRUE(Until([&] { return cut.failure.has_value(); }));
-      } else {
-        for (auto& host : hosts_) host->mover().Verify();
-        ASSERT_TRUE(Until([&] { return cut.verified.has_value(); }));
-      }
-      const absl::Status& status = done < 3 ? *cut.failure : *cut.verified;
+      const absl::Status status = EndAt(cut, done);
       EXPECT_EQ(GetErrorInfo(status).reason, "BUFFER_TRUNCATED") << status;
       EXPECT_EQ(GetErrorInfo(status).metadata["path"], cut.PathOf(side, 0));
       StopAll();
@@ -365,18 +343,9 @@ TEST_P(MoverTest, ABufferThatWasCutAndGrownBackFailsTheAttempt) {
       for (const bool pages_come_back : {false, true}) {
         SCOPED_TRACE(absl::StrCat(side, " cut after ", done, " windows", pages_come_back));
         Start(RowsToColumns(2, 3));
-        for (auto& host : hosts_) host->mover().Grant(done);
-        ASSERT_TRUE(
-            Until([&] { return All([&](TestHost& h) { return h.done_windows == done; }); }));
+        ASSERT_TRUE(Transfer(done));
         CutAndGrow(*hosts_[1], side, pages_come_back);
-        if (done < 3) {
-          GrantAll();
-        } else {
-          for (auto& host : hosts_) host->mover().Verify();
-        }
-        const TestHost& cut = *hosts_[1];
-        ASSERT_TRUE(Until([&] { return cut.failure || cut.verified; }));
-        const absl::Status& status = cut.failure ? *cut.failure : *cut.verified;
+        const absl::Status status = EndAt(*hosts_[1], done);
         const std::string modified = side == "source" ? "SOURCE_MODIFIED" : "TARGET_MODIFIED";
         EXPECT_EQ(GetErrorInfo(status).reason, pages_come_back ? modified : "BUFFER_TRUNCATED")
             << status;
@@ -425,17 +394,9 @@ TEST_P(MoverTest, ALenderThatIsGoneFailsTheAttempt) {
     const MappedShards& memory =
         lent.source().mapped != nullptr ? *lent.source().mapped : lent.source();
     const_cast<MappedShards&>(memory).lease = leases.Find(token);
-    for (auto& host : hosts_) host->mover().Grant(done);
-    ASSERT_TRUE(Until([&] { return All([&](TestHost& h) { return h.done_windows == done; }); }));
+    ASSERT_TRUE(Transfer(done));
     leases.End(token);
-    if (done < 3) {
-      GrantAll();
-      ASSERT_TRUE(Until([&] { return lent.failure.has_value(); }));
-    } else {
-      for (auto& host : hosts_) host->mover().Verify();
-      ASSERT_TRUE(Until([&] { return lent.verified.has_value(); }));
-    }
-    const absl::Status& status = done < 3 ? *lent.failure : *lent.verified;
+    const absl::Status status = EndAt(lent, done);
     EXPECT_EQ(GetErrorInfo(status).reason, "SOURCE_LOST") << status;
     EXPECT_EQ(lent.done_windows, done);
     StopAll();
@@ -444,7 +405,7 @@ TEST_P(MoverTest, ALenderThatIsGoneFailsTheAttempt) {
 
 TEST_P(MoverTest, AStopInTheMiddleLeavesTheSourceAndIsNoticedByPeers) {
   Start(RowsToColumns(2, 4));
-  for (auto& host : hosts_) host->mover().Grant(2);
+  Grant(2);
   ASSERT_TRUE(Until([&] { return hosts_[0]->done_windows == 2; }));
   hosts_[0]->mover().Stop();
   ASSERT_TRUE(Until([&] { return hosts_[0]->mover().stopped(); }));

@@ -50,15 +50,6 @@ class PeakTest : public MoverTest {
     return most;
   }
 
-  // Ends a run, so that another can start.
-  void Finish() {
-    for (auto& host : hosts_) host->mover().Stop();
-    ASSERT_TRUE(Until([&] { return All([](TestHost& h) { return h.mover().stopped(); }); }));
-    hosts_.clear();
-    gpus_.clear();
-    fabric_ = MemoryFabric();  // the next run has the tokens of this one
-  }
-
   int64_t staging_bytes() const {
     int64_t bytes = 0;
     for (const auto& host : hosts_) bytes += host->staging_bytes();
@@ -117,7 +108,7 @@ TEST_P(PeakTest, ADeepRelayTreeTakesNoMoreThanThePlanSays) {
     if (GetParam() == "nccl") {
       EXPECT_GE(most, 0.99);
     }
-    Finish();
+    StopAll();
   }
 }
 
@@ -155,7 +146,7 @@ TEST_P(PeakTest, RandomPlansTakeNoMoreThanTheySay) {
     request.options.window_bytes = int64_t{256} << testing::Uniform(random, 0, 6);
     RunWithinPeak(Planned(request));
     staged += staging_bytes();
-    Finish();
+    StopAll();
   }
   EXPECT_GT(staged, 0);
 }

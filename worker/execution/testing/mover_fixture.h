@@ -27,10 +27,7 @@ inline testing::OracleArray OracleOf(const TestArray& array, uint64_t salt = 7) 
 // The hosts of a test over the transport that the parameter names, driven on the calling thread.
 class MoverTest : public ::testing::TestWithParam<std::string> {
  protected:
-  ~MoverTest() override {
-    for (auto& host : hosts_) host->mover().Stop();
-    Until([&] { return All([](TestHost& h) { return h.mover().stopped(); }); });
-  }
+  ~MoverTest() override { Stop(); }
 
   // Whether some hosts have GPUs; in "mixed", every second host has none.
   static bool OnGpus() { return GetParam() == "nccl" || GetParam() == "mixed"; }
@@ -41,8 +38,8 @@ class MoverTest : public ::testing::TestWithParam<std::string> {
   std::unique_ptr<Transport> NewTransport(int host) {
     auto in_memory = fabric_.NewTransport(absl::StrCat("host-", host));
     if (OnGpus(host)) {
-      gpus_.push_back(std::make_unique<SimGpus>(case_.devices_per_host));
-      return gpus_.back()->NewTransport(std::move(in_memory), window_timeout_);
+      gpus_.push_back(NewSimStreams(case_.devices_per_host));
+      return NewSimTransport(std::move(in_memory), gpus_.back().get(), window_timeout_);
     }
     if (GetParam() == "memory" || GetParam() == "mixed") return in_memory;
     auto transport = GetParam() == "ucx" ? NewUcxTransport({}) : NewTcpTransport({});
@@ -106,22 +103,46 @@ class MoverTest : public ::testing::TestWithParam<std::string> {
     return done();
   }
 
-  void GrantAll() {
-    for (auto& host : hosts_) host->mover().Grant(case_.windows);
+  void Grant(int windows) {
+    for (auto& host : hosts_) host->mover().Grant(windows);
   }
-  bool Transferred() {
-    return Until([&] { return All([&](TestHost& h) { return h.done_windows == case_.windows; }); });
+  void GrantAll() { Grant(case_.windows); }
+
+  // Grants windows; whether all hosts end them, and no others.
+  bool Transfer(int windows) {
+    Grant(windows);
+    return Until([&] { return All([&](TestHost& h) { return h.done_windows == windows; }); });
+  }
+  bool Transfer() { return Transfer(case_.windows); }
+
+  // Whether all hosts end the check of their sources.
+  bool CheckSources() {
+    for (auto& host : hosts_) host->mover().Verify();
+    return Until([&] { return All([](TestHost& h) { return h.verified.has_value(); }); });
+  }
+
+  // Goes on where `done` windows are transferred: with the others, or with the check of sources if
+  // there are none. Returns how that ends at `host`.
+  absl::Status EndAt(const TestHost& host, int done) {
+    GrantAll();
+    if (done == case_.windows) {
+      for (auto& each : hosts_) each->mover().Verify();
+    }
+    EXPECT_TRUE(Until([&] { return host.failure || host.verified; }));
+    return host.failure ? *host.failure : host.verified.value_or(absl::UnknownError("no end"));
+  }
+
+  void ExpectTransferred() {
+    ASSERT_TRUE(Transfer());
+    for (auto& host : hosts_) ExpectElements(*host, host->target());
   }
   void ExpectVerified() {
-    for (auto& host : hosts_) host->mover().Verify();
-    ASSERT_TRUE(Until([&] { return All([](TestHost& h) { return h.verified.has_value(); }); }));
+    ASSERT_TRUE(CheckSources());
     for (auto& host : hosts_) EXPECT_TRUE(host->verified->ok()) << *host->verified;
   }
   void Run(const TestCase& c, Mover::Options options = {}) {
     Start(c, options);
-    GrantAll();
-    ASSERT_TRUE(Transferred());
-    for (auto& host : hosts_) ExpectElements(*host, host->target());
+    ExpectTransferred();
     ExpectVerified();
   }
 
@@ -135,18 +156,22 @@ class MoverTest : public ::testing::TestWithParam<std::string> {
       if (pages_come_back) host.Read(shards, i);
     }
   }
+  bool Stop() {
+    for (auto& host : hosts_) host->mover().Stop();
+    return Until([&] { return All([](TestHost& h) { return h.mover().stopped(); }); });
+  }
   // Ends an attempt, so that another may begin.
   void StopAll() {
-    for (auto& host : hosts_) host->mover().Stop();
-    ASSERT_TRUE(Until([&] { return All([](TestHost& h) { return h.mover().stopped(); }); }));
+    ASSERT_TRUE(Stop());
     hosts_.clear();
+    gpus_.clear();
     fabric_ = MemoryFabric();  // the next attempt has the tokens of this one
   }
 
   TestCase case_;
   std::chrono::milliseconds window_timeout_{20000};  // of the link between GPUs
   MemoryFabric fabric_;
-  std::vector<std::unique_ptr<SimGpus>> gpus_;
+  std::vector<std::unique_ptr<GpuStreams>> gpus_;
   std::vector<std::unique_ptr<TestHost>> hosts_;
 };
 

@@ -13,24 +13,16 @@
 
 namespace remesh::worker {
 
-// Simulated GPUs of a host: the streams that the fake NCCL works on.
-class SimGpus {
- public:
-  explicit SimGpus(int count) : streams_(NewSimStreams(count)) {}
-
-  // A transport between such GPUs of several hosts, which connect by `base`.
-  std::unique_ptr<Transport> NewTransport(std::unique_ptr<Transport> base,
-                                          std::chrono::milliseconds window_timeout) {
-    NcclOptions options;
-    options.connect_timeout = std::chrono::seconds(20);
-    options.window_timeout = window_timeout;
-    return std::make_unique<NcclTransport>(std::move(base), &FakeNccl(), streams_.get(), options,
-                                           [] { REMESH_CHECK(false); });
-  }
-
- private:
-  const std::unique_ptr<GpuStreams> streams_;
-};
+// A transport between simulated GPUs of several hosts, which connect by `base`.
+inline std::unique_ptr<Transport> NewSimTransport(std::unique_ptr<Transport> base,
+                                                  GpuStreams* streams,
+                                                  std::chrono::milliseconds window_timeout) {
+  NcclOptions options;
+  options.connect_timeout = std::chrono::seconds(20);
+  options.window_timeout = window_timeout;
+  return std::make_unique<NcclTransport>(std::move(base), &FakeNccl(), streams, options,
+                                         [] { REMESH_CHECK(false); });
+}
 
 inline std::unique_ptr<Device> NewSimDevice(int host, int local, SimDevice::Notify notify) {
   SimOptions options;
