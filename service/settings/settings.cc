@@ -134,6 +134,8 @@ absl::StatusOr<nlohmann::json> MapOf(std::string_view yaml) {
   return document;
 }
 
+absl::StatusOr<std::string> AnyText(const std::string& text) { return text; }
+
 absl::Status UnknownKey(const std::string& key, const std::vector<std::string>& keys) {
   const std::string nearest = Nearest(key, keys);
   ErrorInfo info{.reason = "UNKNOWN_KEY", .metadata = {{"key", key}}};
@@ -150,6 +152,7 @@ void Settings::Section(std::string title) { next_section_ = std::move(title); }
 
 void Settings::Add(Row row) {
   REMESH_CHECK(Find(row.key) == nullptr);
+  if (row.text) row.default_text = row.text();
   if (!row.is_retired) {
     row.section = std::exchange(next_section_, "");
     keys_.push_back(row.key);
@@ -158,13 +161,10 @@ void Settings::Add(Row row) {
 }
 
 void Settings::AddString(std::string key, std::string* value, std::string doc) {
-  auto set =
-      Setter(key, value, [](const std::string& text) { return absl::StatusOr<std::string>(text); });
-  Add({.key = std::move(key),
-       .doc = std::move(doc),
-       .default_text = Quoted(*value),
-       .set = std::move(set),
-       .text = [value] { return Quoted(*value); }});
+  auto set = Setter(key, value, AnyText);
+  Add({.key = std::move(key), .doc = std::move(doc), .set = std::move(set), .text = [value] {
+         return Quoted(*value);
+       }});
 }
 
 void Settings::AddAddress(std::string key, std::string* value, std::string doc, AddressForm form) {
@@ -172,11 +172,9 @@ void Settings::AddAddress(std::string key, std::string* value, std::string doc, 
     RETURN_IF_ERROR(CheckAddress(text, form));
     return text;
   });
-  Add({.key = std::move(key),
-       .doc = std::move(doc),
-       .default_text = Quoted(*value),
-       .set = std::move(set),
-       .text = [value] { return Quoted(*value); }});
+  Add({.key = std::move(key), .doc = std::move(doc), .set = std::move(set), .text = [value] {
+         return Quoted(*value);
+       }});
 }
 
 void Settings::AddStrings(std::string key, std::vector<std::string>* value, std::string doc) {
@@ -184,29 +182,22 @@ void Settings::AddStrings(std::string key, std::vector<std::string>* value, std:
     if (commit) *value = values;
     return absl::OkStatus();
   };
-  Add({.key = std::move(key),
-       .doc = std::move(doc),
-       .default_text = QuotedList(*value),
-       .is_list = true,
-       .set = set,
-       .text = [value] { return QuotedList(*value); }});
+  Add({.key = std::move(key), .doc = std::move(doc), .is_list = true, .set = set, .text = [value] {
+         return QuotedList(*value);
+       }});
 }
 
 void Settings::AddBool(std::string key, bool* value, std::string doc) {
   auto set = Setter(key, value, ParseBool);
-  Add({.key = std::move(key),
-       .doc = std::move(doc),
-       .default_text = *value ? "true" : "false",
-       .set = std::move(set),
-       .text = [value] { return *value ? "true" : "false"; }});
+  Add({.key = std::move(key), .doc = std::move(doc), .set = std::move(set), .text = [value] {
+         return *value ? "true" : "false";
+       }});
 }
 
 void Settings::AddObject(std::string key, std::string* json, std::string doc) {
-  auto set =
-      Setter(key, json, [](const std::string& text) { return absl::StatusOr<std::string>(text); });
+  auto set = Setter(key, json, AnyText);
   Add({.key = std::move(key),
        .doc = std::move(doc),
-       .default_text = json->empty() ? "{}" : *json,
        .is_object = true,
        .set = std::move(set),
        .text = [json] { return json->empty() ? "{}" : *json; }});
@@ -219,20 +210,16 @@ void Settings::AddInt(std::string key, int64_t* value, std::string doc, int64_t 
     return absl::InvalidArgumentError(
         absl::StrCat("must be a whole number from ", min, " to ", max));
   });
-  Add({.key = std::move(key),
-       .doc = std::move(doc),
-       .default_text = absl::StrCat(*value),
-       .set = std::move(set),
-       .text = [value] { return absl::StrCat(*value); }});
+  Add({.key = std::move(key), .doc = std::move(doc), .set = std::move(set), .text = [value] {
+         return absl::StrCat(*value);
+       }});
 }
 
 void Settings::AddDouble(std::string key, double* value, std::string doc) {
   auto set = Setter(key, value, ParseDouble);
-  Add({.key = std::move(key),
-       .doc = std::move(doc),
-       .default_text = Shortest(*value),
-       .set = std::move(set),
-       .text = [value] { return Shortest(*value); }});
+  Add({.key = std::move(key), .doc = std::move(doc), .set = std::move(set), .text = [value] {
+         return Shortest(*value);
+       }});
 }
 
 void Settings::AddDuration(std::string key, std::chrono::nanoseconds* value, std::string doc,
@@ -243,20 +230,16 @@ void Settings::AddDuration(std::string key, std::chrono::nanoseconds* value, std
     if (duration >= min) return duration;
     return absl::InvalidArgumentError(absl::StrCat("must be at least ", FormatDuration(min)));
   });
-  Add({.key = std::move(key),
-       .doc = std::move(doc),
-       .default_text = FormatDuration(*value),
-       .set = std::move(set),
-       .text = [value] { return FormatDuration(*value); }});
+  Add({.key = std::move(key), .doc = std::move(doc), .set = std::move(set), .text = [value] {
+         return FormatDuration(*value);
+       }});
 }
 
 void Settings::AddBytes(std::string key, int64_t* value, std::string doc) {
   auto set = Setter(key, value, ParseBytes);
-  Add({.key = std::move(key),
-       .doc = std::move(doc),
-       .default_text = FormatByteSize(*value),
-       .set = std::move(set),
-       .text = [value] { return FormatByteSize(*value); }});
+  Add({.key = std::move(key), .doc = std::move(doc), .set = std::move(set), .text = [value] {
+         return FormatByteSize(*value);
+       }});
 }
 
 void Settings::AddRetired(std::string key, std::string value) {
