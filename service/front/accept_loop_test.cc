@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "service/front/accept_loop.h"
 
-#include <arpa/inet.h>
 #include <gtest/gtest.h>
 #include <sys/eventfd.h>
 #include <sys/resource.h>
@@ -13,6 +12,7 @@
 #include <thread>
 
 #include "service/front/listen.h"
+#include "service/testing/loopback.h"
 
 namespace remesh::service {
 namespace {
@@ -20,21 +20,6 @@ namespace {
 using std::chrono::hours;
 using std::chrono::milliseconds;
 using std::chrono::seconds;
-
-// A connection from `from` on loopback that waits at most 20 s.
-Fd Connect(int port, const char* from = "127.0.0.1") {
-  Fd fd(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  const timeval patience{.tv_sec = 20, .tv_usec = 0};
-  setsockopt(fd.get(), SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  inet_pton(AF_INET, from, &address.sin_addr);
-  EXPECT_EQ(bind(fd.get(), reinterpret_cast<sockaddr*>(&address), sizeof(address)), 0);
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  address.sin_port = htons(static_cast<uint16_t>(port));
-  EXPECT_EQ(connect(fd.get(), reinterpret_cast<sockaddr*>(&address), sizeof(address)), 0);
-  return fd;
-}
 
 void Say(const Fd& fd) { EXPECT_EQ(send(fd.get(), "x", 1, MSG_NOSIGNAL), 1); }
 
@@ -55,6 +40,21 @@ bool HasEnded(const Fd& fd) {
   const ssize_t count = recv(fd.get(), &byte, 1, 0);
   return count == 0 || (count < 0 && errno == ECONNRESET);
 }
+
+// The process may have 1024 descriptors until this ends, and after that, too, unless it is
+// privileged: the next tests do with them.
+class FewDescriptors {
+ public:
+  FewDescriptors() {
+    getrlimit(RLIMIT_NOFILE, &before_);
+    const rlimit low{1024, 1024};
+    EXPECT_EQ(setrlimit(RLIMIT_NOFILE, &low), 0);
+  }
+  ~FewDescriptors() { setrlimit(RLIMIT_NOFILE, &before_); }
+
+ private:
+  rlimit before_{};
+};
 
 class AcceptLoopTest : public testing::Test {
  protected:
@@ -86,7 +86,7 @@ class AcceptLoopTest : public testing::Test {
         std::lock_guard lock(mutex_);
         return taken_.size();
       }();
-      Say(Connect(port_));
+      Say(ConnectTo(port_));
       ASSERT_TRUE(AwaitTaken(before + 1));
     }
   }
@@ -100,7 +100,7 @@ class AcceptLoopTest : public testing::Test {
 
 TEST_F(AcceptLoopTest, HandsOverWhoeverSpeaks) {
   Start({.silence_max = hours(1)});
-  const Fd silent = Connect(port_), speaker = Connect(port_);
+  const Fd silent = ConnectTo(port_), speaker = ConnectTo(port_);
   Say(speaker);
   ASSERT_TRUE(AwaitTaken(1));
   char byte = 0;
@@ -110,12 +110,12 @@ TEST_F(AcceptLoopTest, HandsOverWhoeverSpeaks) {
 
 TEST_F(AcceptLoopTest, SilenceEndsAConnection) {
   Start({.silence_max = milliseconds(1)});
-  EXPECT_TRUE(HasEnded(Connect(port_)));
+  EXPECT_TRUE(HasEnded(ConnectTo(port_)));
 }
 
 TEST_F(AcceptLoopTest, HalfAnOpeningIsSilence) {
   Start({.silence_max = seconds(2), .opening_bytes = 3});
-  const Fd half = Connect(port_), whole = Connect(port_);
+  const Fd half = ConnectTo(port_), whole = ConnectTo(port_);
   for (const Fd* fd : {&half, &whole, &whole, &half, &whole}) Say(*fd);
   ASSERT_TRUE(AwaitTaken(1));
   EXPECT_TRUE(HasEnded(half));
@@ -128,7 +128,7 @@ TEST_F(AcceptLoopTest, AnOpeningIsWhatIsSaidToBeOne) {
   Start({.silence_max = hours(1), .opening_bytes = 3, .is_opening = [](std::string_view said) {
            return said == "xx";
          }});
-  const Fd half = Connect(port_), whole = Connect(port_), much = Connect(port_);
+  const Fd half = ConnectTo(port_), whole = ConnectTo(port_), much = ConnectTo(port_);
   for (const Fd* fd : {&half, &whole, &whole}) Say(*fd);
   EXPECT_EQ(send(much.get(), "yyyy", 4, MSG_NOSIGNAL), 4);
   ASSERT_TRUE(AwaitTaken(1));
@@ -142,9 +142,9 @@ TEST_F(AcceptLoopTest, AnOpeningIsWhatIsSaidToBeOne) {
 TEST_F(AcceptLoopTest, WhoIsForgottenTakesNoRoom) {
   Start({.per_address_max = 2, .silence_max = hours(1), .forgets_taken = true});
   std::vector<Fd> mine;
-  for (int i = 0; i < 4; ++i) Say(mine.emplace_back(Connect(port_)));
+  for (int i = 0; i < 4; ++i) Say(mine.emplace_back(ConnectTo(port_)));
   ASSERT_TRUE(AwaitTaken(4));
-  for (int i = 0; i < 3; ++i) mine.push_back(Connect(port_));
+  for (int i = 0; i < 3; ++i) mine.push_back(ConnectTo(port_));
   EXPECT_TRUE(HasEnded(mine[4])) << "the silent count";
 }
 
@@ -153,10 +153,10 @@ TEST_F(AcceptLoopTest, WhoHasSpokenMakesNoRoomForTheNext) {
   auto listeners = ListenOn("127.0.0.1:0", seconds(5));
   ASSERT_TRUE(listeners.ok()) << listeners.status();
   port_ = listeners->port;
-  const Fd speaker = Connect(port_);
+  const Fd speaker = ConnectTo(port_);
   Say(speaker);
   std::vector<Fd> silent;
-  for (int i = 0; i < 5; ++i) silent.push_back(Connect(port_));
+  for (int i = 0; i < 5; ++i) silent.push_back(ConnectTo(port_));
   Start(*std::move(listeners),
         {.per_address_max = 2, .silence_max = hours(1), .forgets_taken = true});
   EXPECT_TRUE(AwaitTaken(1));
@@ -166,20 +166,21 @@ TEST_F(AcceptLoopTest, WhoHasSpokenMakesNoRoomForTheNext) {
 TEST_F(AcceptLoopTest, OneAddressLeavesRoomForOthersAndClosedOnesForNewOnes) {
   Start({.per_address_max = 2, .silence_max = hours(1)});
   std::vector<Fd> mine;
-  for (int i = 0; i < 2; ++i) Say(mine.emplace_back(Connect(port_)));
+  for (int i = 0; i < 2; ++i) Say(mine.emplace_back(ConnectTo(port_)));
   ASSERT_TRUE(AwaitTaken(2));
-  EXPECT_TRUE(HasEnded(Connect(port_)));
-  Say(mine.emplace_back(Connect(port_, "127.0.0.2")));
+  EXPECT_TRUE(HasEnded(ConnectTo(port_)));
+  Say(mine.emplace_back(ConnectTo(port_, "127.0.0.2")));
   ASSERT_TRUE(AwaitTaken(3));
   taken_.front().Reset();  // nobody tells the loop
-  Say(mine.emplace_back(Connect(port_)));
+  Say(mine.emplace_back(ConnectTo(port_)));
   EXPECT_TRUE(AwaitTaken(4));
 }
 
 TEST_F(AcceptLoopTest, TheSilentOfAnAddressMakeRoomForItsNextAndForNoOther) {
   Start({.per_address_max = 2, .silence_max = hours(1)});
-  const Fd other = Connect(port_, "127.0.0.2"), first = Connect(port_), second = Connect(port_);
-  const Fd third = Connect(port_);
+  const Fd other = ConnectTo(port_, "127.0.0.2"), first = ConnectTo(port_),
+           second = ConnectTo(port_);
+  const Fd third = ConnectTo(port_);
   EXPECT_TRUE(HasEnded(first));
   for (const Fd* fd : {&other, &second, &third}) Say(*fd);
   EXPECT_TRUE(AwaitTaken(3));
@@ -190,7 +191,7 @@ TEST_F(AcceptLoopTest, TheSilentOfAnAddressMakeRoomForItsNextAndForNoOther) {
 TEST_F(AcceptLoopTest, TooManyUnfinishedCallsEndTheirConnection) {
   auto calls = std::make_shared<UnfinishedCalls>(/*max=*/2);
   Start({.silence_max = hours(1), .unfinished = calls});
-  const Fd hasty = Connect(port_, "127.0.0.2"), other = Connect(port_);
+  const Fd hasty = ConnectTo(port_, "127.0.0.2"), other = ConnectTo(port_);
   Say(hasty);
   ASSERT_TRUE(AwaitTaken(1));
   Say(other);
@@ -201,8 +202,8 @@ TEST_F(AcceptLoopTest, TooManyUnfinishedCallsEndTheirConnection) {
   for (int i = 0; i < 5; ++i) calls->Begin(peer), calls->End(peer);  // never more than one
   for (int i = 0; i < 3; ++i) calls->Begin(peer);
   EXPECT_TRUE(HasEnded(hasty));
-  EXPECT_TRUE(HasEnded(Connect(port_, "127.0.0.2"))) << "its address has no other for a while";
-  Say(Connect(port_));
+  EXPECT_TRUE(HasEnded(ConnectTo(port_, "127.0.0.2"))) << "its address has no other for a while";
+  Say(ConnectTo(port_));
   EXPECT_TRUE(AwaitTaken(3)) << "others go on";
   char byte;
   EXPECT_EQ(recv(other.get(), &byte, 1, MSG_DONTWAIT), -1) << "and what is not too much";
@@ -214,7 +215,7 @@ TEST_F(AcceptLoopTest, AFloodEndsTheConnectionThatIsReadMost) {
   constexpr int kHalf = UnfinishedCalls::kWaitingMax / 2;
   auto calls = std::make_shared<UnfinishedCalls>();
   Start({.silence_max = hours(1), .unfinished = calls});
-  const Fd flood = Connect(port_, "127.0.0.2"), busy = Connect(port_, "127.0.0.3");
+  const Fd flood = ConnectTo(port_, "127.0.0.2"), busy = ConnectTo(port_, "127.0.0.3");
   Send(flood, 8192);
   ASSERT_TRUE(AwaitTaken(1));
   Send(busy, 65536);
@@ -244,40 +245,29 @@ TEST_F(AcceptLoopTest, AFloodEndsTheConnectionThatIsReadMost) {
 }
 
 TEST_F(AcceptLoopTest, TheSilentMakeRoomWhenDescriptorsRunShort) {
-  rlimit before{};
-  getrlimit(RLIMIT_NOFILE, &before);
-  const rlimit low{1024, 1024};
-  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &low), 0);
+  const FewDescriptors few;
   Start({.per_address_max = 10000, .silence_max = hours(1)});
   std::vector<Fd> silent;
-  for (int i = 0; i < 400; ++i) silent.push_back(Connect(port_));
-  const Fd speaker = Connect(port_);
+  for (int i = 0; i < 400; ++i) silent.push_back(ConnectTo(port_));
+  const Fd speaker = ConnectTo(port_);
   Say(speaker);
   EXPECT_TRUE(AwaitTaken(1));
   EXPECT_TRUE(HasEnded(silent[0])) << "the longest silent made room";
-  setrlimit(RLIMIT_NOFILE, &before);  // fails unless privileged: the next tests do with less
 }
 
 TEST_F(AcceptLoopTest, WhoReservesFewerDescriptorsIsServedWhenOthersHaveTakenTheirs) {
-  rlimit before{};
-  getrlimit(RLIMIT_NOFILE, &before);
-  const rlimit low{1024, 1024};
-  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &low), 0);
+  const FewDescriptors few;
   Start({.silence_max = hours(1), .reserved_descriptors = kReservedDescriptors / 2});
   std::vector<Fd> files;
   do {
     files.emplace_back(eventfd(0, 0));
   } while (files.back().get() < 1024 - kReservedDescriptors);
-  Say(Connect(port_));
+  Say(ConnectTo(port_));
   EXPECT_TRUE(AwaitTaken(1));
-  setrlimit(RLIMIT_NOFILE, &before);  // see above
 }
 
 TEST_F(AcceptLoopTest, WhenAllHaveSpokenTheNewestOfTheBusiestAddressMakeRoom) {
-  rlimit before{};
-  getrlimit(RLIMIT_NOFILE, &before);
-  const rlimit low{1024, 1024};
-  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &low), 0);
+  const FewDescriptors few;
   Start({.per_address_max = 10000, .silence_max = hours(1)});
   std::atomic<bool> stopping{false};
   std::thread owner([&] {  // answers who speaks, and closes what has ended
@@ -298,17 +288,16 @@ TEST_F(AcceptLoopTest, WhenAllHaveSpokenTheNewestOfTheBusiestAddressMakeRoom) {
   };
   std::vector<Fd> many, others;
   do {
-    ASSERT_TRUE(is_answered(many.emplace_back(Connect(port_))));
+    ASSERT_TRUE(is_answered(many.emplace_back(ConnectTo(port_))));
   } while (many.back().get() < 1024 - kReservedDescriptors - 4);
   for (int i = 2; i < 10; ++i) {
-    others.push_back(Connect(port_, ("127.0.0." + std::to_string(i)).c_str()));
+    others.push_back(ConnectTo(port_, ("127.0.0." + std::to_string(i)).c_str()));
     EXPECT_TRUE(is_answered(others.back())) << i;
   }
   EXPECT_TRUE(HasEnded(many.back())) << "the newest made room";
   EXPECT_TRUE(is_answered(many.front())) << "the oldest did not";
   stopping = true;
   owner.join();
-  setrlimit(RLIMIT_NOFILE, &before);  // see above
 }
 
 TEST(ListenTest, AddressesOfEveryForm) {
@@ -316,7 +305,7 @@ TEST(ListenTest, AddressesOfEveryForm) {
     const auto listeners = ListenOn(address, seconds(5));
     ASSERT_TRUE(listeners.ok()) << listeners.status();
     EXPECT_GT(listeners->port, 0);
-    EXPECT_TRUE(Connect(listeners->port)) << address;
+    EXPECT_TRUE(ConnectTo(listeners->port)) << address;
   }
 }
 

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "service/front/caller_limits.h"
 
-#include <arpa/inet.h>
 #include <grpcpp/generic/async_generic_service.h>
 #include <grpcpp/server.h>
 #include <grpcpp/server_posix.h>
@@ -10,15 +9,14 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include <array>
 #include <atomic>
 #include <memory>
 #include <string>
 #include <string_view>
 #include <thread>
-#include <utility>
 
 #include "base/fd.h"
+#include "service/testing/loopback.h"
 
 namespace remesh::service {
 namespace {
@@ -50,22 +48,6 @@ std::string ManyFrames() {
   return frames;
 }
 
-// The ends of a TCP connection on loopback. The second does not block.
-std::array<Fd, 2> Connection() {
-  const Fd listener(socket(AF_INET, SOCK_STREAM, 0));
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  socklen_t length = sizeof(address);
-  const auto at = reinterpret_cast<sockaddr*>(&address);
-  EXPECT_EQ(bind(listener.get(), at, length), 0);
-  EXPECT_EQ(listen(listener.get(), 1), 0);
-  EXPECT_EQ(getsockname(listener.get(), at, &length), 0);
-  Fd first(socket(AF_INET, SOCK_STREAM, 0));
-  EXPECT_EQ(connect(first.get(), at, length), 0);
-  return {std::move(first), Fd(accept4(listener.get(), nullptr, nullptr, SOCK_NONBLOCK))};
-}
-
 bool SendAll(const Fd& to, std::string_view bytes) {
   while (!bytes.empty()) {
     const ssize_t sent = send(to.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL);
@@ -93,21 +75,21 @@ TEST(CallerLimitsTest, GrpcReadsNoMoreAtOnceHoweverMuchComes) {
   builder.RegisterAsyncGenericService(&none);
   const auto queue = builder.AddCompletionQueue();
   const std::unique_ptr<grpc::Server> server = builder.BuildAndStart();
-  auto [ours, servers] = Connection();
-  std::thread reads([&, &servers = servers] {
-    grpc::AddInsecureChannelFromFd(server.get(), servers.Release());
+  LoopbackPair pair;
+  std::thread reads([&] {
+    grpc::AddInsecureChannelFromFd(server.get(), pair.server.Release());
     void* tag;
     bool ok;
     while (queue->Next(&tag, &ok)) {
     }
   });
   const std::string frames = ManyFrames();
-  EXPECT_TRUE(SendAll(ours, kPreface));
+  EXPECT_TRUE(SendAll(pair.client, kPreface));
   for (int i = 0; i < 8; ++i) {
-    EXPECT_TRUE(SendAll(ours, frames));
+    EXPECT_TRUE(SendAll(pair.client, frames));
     std::this_thread::sleep_for(std::chrono::milliseconds(20));
   }
-  ReadToTheEnd(ours);
+  ReadToTheEnd(pair.client);
   server->Shutdown();
   queue->Shutdown();
   reads.join();

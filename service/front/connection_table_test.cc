@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "service/front/connection_table.h"
 
-#include <arpa/inet.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/socket.h>
@@ -11,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/fd.h"
 #include "service/front/listen.h"
+#include "service/testing/loopback.h"
 
 namespace remesh::service {
 namespace {
@@ -33,15 +33,7 @@ class NoiseTest : public testing::Test {
  protected:
   std::unique_ptr<Pair> Connect(const char* from) {
     auto pair = std::make_unique<Pair>();
-    pair->client = Fd(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-    sockaddr_in address{};
-    address.sin_family = AF_INET;
-    inet_pton(AF_INET, from, &address.sin_addr);
-    auto* const generic = reinterpret_cast<sockaddr*>(&address);
-    EXPECT_EQ(bind(pair->client.get(), generic, sizeof(address)), 0);
-    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    address.sin_port = htons(static_cast<uint16_t>(listeners_->port));
-    EXPECT_EQ(connect(pair->client.get(), generic, sizeof(address)), 0);
+    pair->client = ConnectTo(listeners_->port, from);
     pair->server = Fd(accept4(listeners_->sockets.front().get(), nullptr, nullptr, SOCK_CLOEXEC));
     EXPECT_TRUE(table_.Admit(pair->server.get(), AddressOf(pair->server.get())));
     return pair;

@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "service/metrics/http_answers.h"
 
-#include <arpa/inet.h>
 #include <gtest/gtest.h>
-#include <netinet/in.h>
 #include <poll.h>
 #include <sys/socket.h>
 
@@ -11,6 +9,7 @@
 #include <vector>
 
 #include "absl/synchronization/notification.h"
+#include "service/testing/loopback.h"
 
 namespace remesh::service {
 namespace {
@@ -52,44 +51,23 @@ class HttpAnswersTest : public testing::Test {
     EXPECT_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair), 0);
     Fd client(pair[0]), server(pair[1]);
     Request(client, path);
-    const timeval patience{.tv_sec = 20, .tv_usec = 0};
-    setsockopt(client.get(), SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
+    SetPatience(client);
     answers_->Take(std::move(server));
     return client;
   }
 
   // The same from an address of loopback.
   Fd AskFrom(const char* from, const std::string& path) {
-    sockaddr_in here{}, there{};
-    socklen_t length = sizeof(there);
-    there.sin_family = here.sin_family = AF_INET;
-    there.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    EXPECT_EQ(inet_pton(AF_INET, from, &here.sin_addr), 1);
-    const Fd listener(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-    EXPECT_EQ(bind(listener.get(), reinterpret_cast<sockaddr*>(&there), length), 0);
-    EXPECT_EQ(listen(listener.get(), 1), 0);
-    getsockname(listener.get(), reinterpret_cast<sockaddr*>(&there), &length);
-    Fd client(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-    EXPECT_EQ(bind(client.get(), reinterpret_cast<sockaddr*>(&here), sizeof(here)), 0);
-    EXPECT_EQ(connect(client.get(), reinterpret_cast<sockaddr*>(&there), length), 0);
-    Fd server(accept4(listener.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
-    Request(client, path);
-    pollfd come{server.get(), POLLIN, 0};
+    LoopbackPair pair(from);
+    Request(pair.client, path);
+    pollfd come{pair.server.get(), POLLIN, 0};
     EXPECT_EQ(poll(&come, 1, 20'000), 1);
-    answers_->Take(std::move(server));
-    return client;
+    answers_->Take(std::move(pair.server));
+    return std::move(pair.client);
   }
 
   // Connections taken before have asked by then.
-  void AwaitTaken() { EXPECT_TRUE(Read(Ask("/quick")).ends_with("\r\n\r\nq")); }
-
-  static std::string Read(const Fd& fd) {
-    std::string answer;
-    char buffer[65536];
-    for (ssize_t n; (n = recv(fd.get(), buffer, sizeof(buffer), 0)) > 0;)
-      answer.append(buffer, static_cast<size_t>(n));
-    return answer;
-  }
+  void AwaitTaken() { EXPECT_TRUE(ReadToEnd(Ask("/quick")).ends_with("\r\n\r\nq")); }
 
   // Without reading; waits at most 20 s.
   static bool IsClosed(const Fd& fd) {
@@ -101,6 +79,16 @@ class HttpAnswersTest : public testing::Test {
   static void AwaitAnswer(const Fd& fd) {
     char byte;
     EXPECT_EQ(recv(fd.get(), &byte, 1, 0), 1);
+  }
+
+  // With room for two.
+  void ExpectTheOldestMakesRoom(HttpAnswers::Options options) {
+    Start(options);
+    const Fd first = Ask("/large"), second = Ask("/large");
+    for (const Fd* fd : {&first, &second}) AwaitAnswer(*fd);
+    AwaitTaken();
+    EXPECT_TRUE(IsClosed(first));
+    EXPECT_GT(ReadToEnd(second).size(), kLarge - 1);
   }
 
   std::atomic<int> made_ = 0;
@@ -115,25 +103,15 @@ TEST_F(HttpAnswersTest, AnAnswerThatIsNotReadEnds) {
 
 TEST_F(HttpAnswersTest, AnAnswerThatIsReadComesWhole) {
   Start({.time_max = hours(1)});
-  EXPECT_GT(Read(Ask("/large")).size(), kLarge);
+  EXPECT_GT(ReadToEnd(Ask("/large")).size(), kLarge);
 }
 
 TEST_F(HttpAnswersTest, TheOldestMakesRoomForTheNewestOfItsAddress) {
-  Start({.per_address_max = 2, .time_max = hours(1)});
-  const Fd first = Ask("/large"), second = Ask("/large");
-  for (const Fd* fd : {&first, &second}) AwaitAnswer(*fd);
-  AwaitTaken();
-  EXPECT_TRUE(IsClosed(first));
-  EXPECT_GT(Read(second).size(), kLarge - 1);
+  ExpectTheOldestMakesRoom({.per_address_max = 2, .time_max = hours(1)});
 }
 
 TEST_F(HttpAnswersTest, TheOldestMakesRoomForTheNewest) {
-  Start({.connections_max = 2, .time_max = hours(1)});
-  const Fd first = Ask("/large"), second = Ask("/large");
-  for (const Fd* fd : {&first, &second}) AwaitAnswer(*fd);
-  AwaitTaken();
-  EXPECT_TRUE(IsClosed(first));
-  EXPECT_GT(Read(second).size(), kLarge - 1);
+  ExpectTheOldestMakesRoom({.connections_max = 2, .time_max = hours(1)});
 }
 
 // Regression: when callers of two other addresses took all connections, a scrape was reset because
@@ -148,9 +126,9 @@ TEST_F(HttpAnswersTest, AddressesWithManyMakeRoomNotThoseWithOne) {
       flood.push_back(AskFrom(from, "/large"));
     }
   }
-  EXPECT_TRUE(Read(AskFrom("127.0.0.6", "/quick")).ends_with("\r\n\r\nq"));
+  EXPECT_TRUE(ReadToEnd(AskFrom("127.0.0.6", "/quick")).ends_with("\r\n\r\nq"));
   go_on_.Notify();
-  EXPECT_TRUE(Read(scrape).ends_with("\r\n\r\nlong"));
+  EXPECT_TRUE(ReadToEnd(scrape).ends_with("\r\n\r\nlong"));
 }
 
 TEST_F(HttpAnswersTest, WhoDoesNotReadMakesRoomBeforeWhoIsKeptWaiting) {
@@ -162,7 +140,7 @@ TEST_F(HttpAnswersTest, WhoDoesNotReadMakesRoomBeforeWhoIsKeptWaiting) {
   AwaitTaken();
   EXPECT_TRUE(IsClosed(slow));
   go_on_.Notify();
-  EXPECT_TRUE(Read(waits).ends_with("\r\n\r\nlong"));
+  EXPECT_TRUE(ReadToEnd(waits).ends_with("\r\n\r\nlong"));
 }
 
 TEST_F(HttpAnswersTest, WhoAsksMeanwhileGetsTheNextAnswerTogether) {
@@ -173,7 +151,7 @@ TEST_F(HttpAnswersTest, WhoAsksMeanwhileGetsTheNextAnswerTogether) {
   for (int i = 0; i < 40; ++i) asking.push_back(Ask("/long"));
   AwaitTaken();
   go_on_.Notify();
-  for (const Fd& fd : asking) EXPECT_TRUE(Read(fd).ends_with("\r\n\r\nlong"));
+  for (const Fd& fd : asking) EXPECT_TRUE(ReadToEnd(fd).ends_with("\r\n\r\nlong"));
   EXPECT_EQ(made_, 2);
 }
 
@@ -184,7 +162,7 @@ TEST_F(HttpAnswersTest, WhoIsGoneIsInNobodysWay) {
   for (int i = 0; i < 10; ++i) Ask("/long");  // and closes
   AwaitTaken();
   go_on_.Notify();
-  EXPECT_TRUE(Read(waits).ends_with("\r\n\r\nlong"));
+  EXPECT_TRUE(ReadToEnd(waits).ends_with("\r\n\r\nlong"));
 }
 
 }  // namespace

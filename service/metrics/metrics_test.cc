@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <arpa/inet.h>
 #include <grpcpp/grpcpp.h>
 #include <gtest/gtest.h>
-#include <netinet/in.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -26,6 +24,7 @@
 #include "service/metrics/metrics_endpoint.h"
 #include "service/metrics/rpc_metrics.h"
 #include "service/rpc/error_info.h"
+#include "service/testing/loopback.h"
 
 namespace remesh::service {
 namespace {
@@ -139,21 +138,11 @@ TEST(RpcMetricsTest, CountsCallsOfEveryKind) {
             1);
 }
 
-// A connection over loopback that has said `words`, and waits at most 20 s. `window`: the bytes
-// that may be under way to it unread; 0: the kernel's choice.
+// A connection that has said `words`; empty if it cannot. `window`: the bytes that may be under way
+// to it unread; 0: the kernel's choice.
 Fd Say(int port, const std::string& words, int window = 0) {
-  Fd fd(socket(AF_INET, SOCK_STREAM, 0));
-  const timeval timeout{.tv_sec = 20, .tv_usec = 0};
-  setsockopt(fd.get(), SOL_SOCKET, SO_RCVTIMEO, &timeout, sizeof(timeout));
-  if (window != 0) setsockopt(fd.get(), SOL_SOCKET, SO_RCVBUF, &window, sizeof(window));
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_port = htons(static_cast<uint16_t>(port));
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  if (connect(fd.get(), reinterpret_cast<sockaddr*>(&address), sizeof(address)) != 0 ||
-      send(fd.get(), words.data(), words.size(), MSG_NOSIGNAL) < 0) {
-    fd.Reset();
-  }
+  Fd fd = ConnectTo(port, "127.0.0.1", window);
+  if (send(fd.get(), words.data(), words.size(), MSG_NOSIGNAL) < 0) fd.Reset();
   return fd;
 }
 
@@ -161,16 +150,7 @@ Fd Ask(int port, const std::string& path, int window = 0) {
   return Say(port, absl::StrCat("GET ", path, " HTTP/1.0\r\nHost: localhost\r\n\r\n"), window);
 }
 
-// All that comes until the other side closes.
-std::string Read(const Fd& fd) {
-  std::string answer;
-  char buffer[4096];
-  for (ssize_t n; (n = recv(fd.get(), buffer, sizeof(buffer), 0)) > 0;)
-    answer.append(buffer, static_cast<size_t>(n));
-  return answer;
-}
-
-std::string Get(int port, const std::string& path) { return Read(Ask(port, path)); }
+std::string Get(int port, const std::string& path) { return ReadToEnd(Ask(port, path)); }
 
 // A server without checks whose /metrics has more bytes than its sockets hold.
 std::unique_ptr<MetricsEndpoint> StartLarge() {
@@ -267,9 +247,9 @@ TEST(MetricsEndpointTest, AHeadWithoutEndIsClosed) {
   const auto endpoint = StartLarge();
   const std::string line = "GET /livez HTTP/1.1\r\n";
   const Fd endless = Say(endpoint->port(), absl::StrCat(line, "A: ", std::string(1 << 20, 'a')));
-  EXPECT_EQ(Read(endless), "");
+  EXPECT_EQ(ReadToEnd(endless), "");
   const std::string lines = absl::StrCat(line, "A: ", std::string(7000, 'a'), "\r\n\r\n");
-  EXPECT_NE(Read(Say(endpoint->port(), lines)).find("200 OK"), std::string::npos);
+  EXPECT_NE(ReadToEnd(Say(endpoint->port(), lines)).find("200 OK"), std::string::npos);
 }
 
 TEST(MetricsEndpointTest, LongChecksHoldUpNobodyElse) {
@@ -288,12 +268,14 @@ TEST(MetricsEndpointTest, LongChecksHoldUpNobodyElse) {
   EXPECT_NE(Get(port, "/livez").find("200 OK"), std::string::npos);
   EXPECT_NE(Get(port, "/metrics").find("200 OK"), std::string::npos);
   done.Notify();
-  EXPECT_NE(Read(waiting.back()).find("200 OK"), std::string::npos);
+  EXPECT_NE(ReadToEnd(waiting.back()).find("200 OK"), std::string::npos);
 }
 
 TEST(MetricsEndpointTest, RequestsOfOddForms) {
   const auto endpoint = StartLarge();
-  const auto answer = [&](const std::string& words) { return Read(Say(endpoint->port(), words)); };
+  const auto answer = [&](const std::string& words) {
+    return ReadToEnd(Say(endpoint->port(), words));
+  };
   const std::string end = " HTTP/1.1\r\nHost: x\r\n\r\n";
   const std::string ok = answer("GET /livez" + end);
   EXPECT_EQ(ok,
@@ -327,7 +309,7 @@ TEST(MetricsEndpointTest, StopsWhileClientsAreConnected) {
   }
   ExpectAnswered(endpoint->port());
   endpoint.reset();
-  for (const Fd& client : clients) EXPECT_LT(Read(client).size(), 800'000u);  // within 20 s
+  for (const Fd& client : clients) EXPECT_LT(ReadToEnd(client).size(), 800'000u);  // within 20 s
 }
 
 TEST(MetricsEndpointTest, ReadinessSaysWhatIsMissing) {

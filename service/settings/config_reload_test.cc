@@ -83,6 +83,12 @@ class ConfigReloadTest : public ::testing::Test {
                              }};
   }
 
+  bool IsApplied() {
+    absl::MutexLock lock(&mutex_);
+    const auto applied = [&] { return applied_ > 0; };
+    return mutex_.AwaitWithTimeout(absl::Condition(&applied), kPatience);
+  }
+
   bool Becomes(int64_t live) {
     absl::MutexLock lock(&mutex_);
     const auto is = [&] { return live_ == live; };
@@ -160,9 +166,7 @@ TEST_F(ConfigReloadTest, WhatNeedsARestartIsMeteredUntilItIsTakenBack) {
 TEST_F(ConfigReloadTest, AHangUpReadsAgainWhatHasNotChanged) {
   Start(kNever);
   reload_->Reload();
-  absl::MutexLock lock(&mutex_);
-  const auto applied = [&] { return applied_ > 0; };
-  EXPECT_TRUE(mutex_.AwaitWithTimeout(absl::Condition(&applied), kPatience));
+  EXPECT_TRUE(IsApplied());
 }
 
 TEST_F(ConfigReloadTest, AFileBesideCountsAsPartOfTheText) {
@@ -172,9 +176,7 @@ TEST_F(ConfigReloadTest, AFileBesideCountsAsPartOfTheText) {
   std::ofstream(tokens) << "one\n";
   Start(kNever, {tokens});
   std::ofstream(tokens) << "two\n";
-  absl::MutexLock lock(&mutex_);
-  const auto applied = [&] { return applied_ > 0; };
-  EXPECT_TRUE(mutex_.AwaitWithTimeout(absl::Condition(&applied), kPatience));
+  EXPECT_TRUE(IsApplied());
 }
 
 }  // namespace
