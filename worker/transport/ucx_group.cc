@@ -134,11 +134,7 @@ void UcxGroup::Transmit(Operation operation) {
   void* request =
       ucp_am_send_nbx(peers_[operation->peer].dialled->endpoint, ucx::kMessage, &operation->tag,
                       sizeof(operation->tag), operation->bytes, operation->size, &param);
-  if (UCS_PTR_IS_PTR(request)) {
-    operation.release();  // OnSent() takes it
-  } else {
-    OnTransferred(std::move(operation), UCS_PTR_STATUS(request));
-  }
+  Await(std::move(operation), request);
 }
 
 void UcxGroup::Fetch(Operation operation, void* descriptor) {
@@ -148,8 +144,12 @@ void UcxGroup::Fetch(Operation operation, void* descriptor) {
   param.user_data = operation.get();
   void* request = ucp_am_recv_data_nbx(transport_->worker(), descriptor, operation->bytes,
                                        operation->size, &param);
+  Await(std::move(operation), request);
+}
+
+void UcxGroup::Await(Operation operation, void* request) {
   if (UCS_PTR_IS_PTR(request)) {
-    operation.release();  // OnFetched() takes it
+    operation.release();  // the callback takes it
   } else {
     OnTransferred(std::move(operation), UCS_PTR_STATUS(request));
   }

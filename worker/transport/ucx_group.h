@@ -78,6 +78,8 @@ class UcxGroup : public PeerGroup {
   void End(Operation operation, absl::Status status);
   void Transmit(Operation operation);
   void Fetch(Operation operation, void* descriptor);
+  // Leaves the operation to the callback of the request, unless UCX has finished it at once.
+  void Await(Operation operation, void* request);
   ucs_status_t Hold(UcxConnection* connection, const MessageTag& tag, void* data, size_t size,
                     bool rendezvous);
   // Counts a short message as received, and reports to the peer now and then.
