@@ -1,16 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "client/connection.h"
 
-#include <algorithm>
 #include <chrono>
+#include <optional>
 #include <utility>
 
-#include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "base/error.h"
+#include "base/host_port.h"
 #include "base/status_macros.h"
 #include "service/rpc/error_info.h"
 #include "service/rpc/unreachable.h"
@@ -50,18 +49,9 @@ std::string WhyUnserved(const Endpoint& endpoint) {
                       IsSocket(endpoint) ? "worker" : "server", " of another version?");
 }
 
-bool IsPort(const std::string& text) {
-  int port = 0;
-  return !text.empty() && std::all_of(text.begin(), text.end(), absl::ascii_isdigit) &&
-         absl::SimpleAtoi(text, &port) && port >= 1 && port <= 65535;
-}
-
 bool IsHostAndPort(const std::string& text) {
-  const size_t colon = text.rfind(':');
-  if (colon == std::string::npos || colon == 0 || !IsPort(text.substr(colon + 1))) return false;
-  const std::string host = text.substr(0, colon);
-  return host.find('/') == std::string::npos &&
-         (host.find(':') == std::string::npos || (host.front() == '[' && host.back() == ']'));
+  const std::optional<HostPort> split = SplitHostPort(text);
+  return split && split->port >= 1 && split->host.find('/') == std::string::npos;
 }
 
 bool IsTarget(const std::string& text) {

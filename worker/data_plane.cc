@@ -3,11 +3,12 @@
 
 #include <algorithm>
 #include <chrono>
+#include <optional>
 #include <utility>
 
-#include "absl/strings/numbers.h"
 #include "base/check.h"
 #include "base/error.h"
+#include "base/host_port.h"
 #include "base/status_macros.h"
 #include "base/transport_names.h"
 #include "worker/device/cuda/cuda_device.h"
@@ -24,38 +25,25 @@ namespace {
 
 constexpr std::chrono::hours kIdleMax(24);  // the longest time that the planner counts
 
-struct BindAddress {
-  std::string ip;
-  uint16_t port = 0;
-};
-
-// "10.0.0.1", "10.0.0.1:4000", "fd00::1", "[fd00::1]:4000".
-absl::StatusOr<BindAddress> BindAddressOf(const WorkerOptions& options) {
-  BindAddress bind{options.data_bind_address};
-  const size_t colon = options.data_bind_address.rfind(':');
-  const bool bracket = options.data_bind_address.front() == '[';
-  if (colon == std::string::npos || (!bracket && options.data_bind_address.find(':') != colon))
-    return bind;
-  uint32_t port = 0;
-  if (!absl::SimpleAtoi(options.data_bind_address.substr(colon + 1), &port) || port > 65535) {
-    return InvalidField("data_bind_address", options.data_bind_address, "must be IP or IP:PORT");
-  }
-  bind.port = static_cast<uint16_t>(port);
-  bind.ip = bracket ? options.data_bind_address.substr(1, colon - 2)
-                    : options.data_bind_address.substr(0, colon);
-  return bind;
+// "10.0.0.1", "10.0.0.1:4000", "fd00::1", "[fd00::1]:4000"; without a port, that is 0.
+absl::StatusOr<HostPort> BindAddressOf(const WorkerOptions& options) {
+  const std::string& text = options.data_bind_address;
+  if (std::optional<HostPort> split = SplitHostPort(text)) return *std::move(split);
+  if (!text.starts_with('[') && std::ranges::count(text, ':') != 1) return HostPort{.host = text};
+  return InvalidField("data_bind_address", text, "must be IP or IP:PORT");
 }
 
 absl::StatusOr<std::unique_ptr<Transport>> OpenHostTransport(const WorkerOptions& options) {
-  ASSIGN_OR_RETURN(const BindAddress bind, BindAddressOf(options));
-  if (!MakeSocketAddress(bind.ip, bind.port).ok()) {
+  ASSIGN_OR_RETURN(const HostPort bind, BindAddressOf(options));
+  const uint16_t port = static_cast<uint16_t>(bind.port);
+  if (!MakeSocketAddress(bind.host, port).ok()) {
     return InvalidField("data_bind_address", options.data_bind_address,
                         "must be a numeric IPv4 or IPv6 address, or that and a port");
   }
   if (options.transport != kUcxTransport)
-    return NewTcpTransport({.bind_address = bind.ip, .port = bind.port});
-  return NewUcxTransport({.bind_address = bind.ip,
-                          .port = bind.port,
+    return NewTcpTransport({.bind_address = bind.host, .port = port});
+  return NewUcxTransport({.bind_address = bind.host,
+                          .port = port,
                           .tls = options.ucx_tls,
                           .net_devices = options.ucx_net_devices});
 }

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <optional>
 #include <set>
 #include <string>
 
@@ -16,6 +17,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "base/error.h"
+#include "base/host_port.h"
 #include "base/resource_names.h"
 #include "base/status_macros.h"
 #include "base/transport_names.h"
@@ -30,12 +32,11 @@ namespace {
 
 // This machine's local address on the route to `address` (HOST:PORT); "" if there is none.
 std::string AddressTowards(const std::string& address) {
-  const size_t colon = address.rfind(':');
-  std::string host = address.substr(0, colon);
-  if (host.size() > 1 && host.front() == '[') host = host.substr(1, host.size() - 2);
+  const std::optional<HostPort> split = SplitHostPort(address);
+  if (!split) return "";
   addrinfo hints{}, *found = nullptr;
   hints.ai_socktype = SOCK_DGRAM;
-  if (getaddrinfo(host.c_str(), "9", &hints, &found) != 0) return "";
+  if (getaddrinfo(split->host.c_str(), "9", &hints, &found) != 0) return "";
   std::string result;
   const int fd = socket(found->ai_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
   sockaddr_storage own{};

@@ -9,9 +9,11 @@
 #include <cerrno>
 #include <cstring>
 #include <memory>
+#include <optional>
 
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
+#include "base/host_port.h"
 #include "base/status_macros.h"
 
 namespace remesh::service {
@@ -26,16 +28,13 @@ absl::Status Failed(const std::string& address, const std::string& cause) {
 }
 
 absl::StatusOr<AddressList> Resolve(const std::string& address) {
-  const size_t colon = address.rfind(':');
-  if (colon == std::string::npos) return Failed(address, "must be HOST:PORT");
-  std::string host = address.substr(0, colon);
-  if (host.size() > 1 && host.front() == '[') host = host.substr(1, host.size() - 2);
-  if (host == "0.0.0.0") host = "::";
+  const std::optional<HostPort> split = SplitHostPort(address);
+  if (!split) return Failed(address, "must be HOST:PORT");
+  const std::string host = split->host == "0.0.0.0" ? "::" : split->host;
   addrinfo hints{}, *found = nullptr;
   hints.ai_socktype = SOCK_STREAM;
   hints.ai_flags = AI_PASSIVE | AI_NUMERICSERV;
-  const std::string port = address.substr(colon + 1);
-  int error = getaddrinfo(host.c_str(), port.c_str(), &hints, &found);
+  const int error = getaddrinfo(host.c_str(), absl::StrCat(split->port).c_str(), &hints, &found);
   if (error != 0) return Failed(address, gai_strerror(error));
   return AddressList(found, freeaddrinfo);
 }

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <utility>
 
 #include "absl/strings/ascii.h"
@@ -15,6 +16,7 @@
 #include "absl/strings/str_split.h"
 #include "base/check.h"
 #include "base/error.h"
+#include "base/host_port.h"
 #include "base/nearest.h"
 #include "base/status_macros.h"
 #include "proto/convert/yaml_to_json.h"
@@ -41,15 +43,8 @@ absl::Status CheckAddress(const std::string& text, Settings::AddressForm form) {
   if (text.empty() && form.optional) return absl::OkStatus();
   const absl::Status invalid = absl::InvalidArgumentError(
       absl::StrCat("must be HOST:PORT, with a port from ", form.port_min, " to 65535"));
-  const size_t colon = text.rfind(':');
-  if (colon == std::string::npos || colon == 0) return invalid;
-  const std::string host = text.substr(0, colon), port_text = text.substr(colon + 1);
-  const bool bracketed = host.front() == '[' && host.back() == ']';
-  if (!bracketed && host.find(':') != std::string::npos) return invalid;
-  const bool digits = std::all_of(port_text.begin(), port_text.end(), absl::ascii_isdigit);
-  int port = -1;
-  if (!digits || !absl::SimpleAtoi(port_text, &port)) return invalid;
-  return port >= form.port_min && port <= 65535 ? absl::OkStatus() : invalid;
+  const std::optional<HostPort> split = SplitHostPort(text);
+  return split && split->port >= form.port_min ? absl::OkStatus() : invalid;
 }
 
 // Makes the setter of a row with one value, which `parse` reads.

@@ -6,10 +6,11 @@
 #include <netinet/in.h>
 
 #include <cstring>
+#include <optional>
 
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
+#include "base/host_port.h"
 
 namespace remesh::worker {
 namespace {
@@ -46,17 +47,9 @@ absl::StatusOr<SocketAddress> MakeSocketAddress(const std::string& ip, uint16_t 
 absl::StatusOr<SocketAddress> ParseSocketAddress(const std::string& text) {
   const absl::Status invalid =
       InvalidField("address", text, "must be like 10.0.0.7:4711 or [fd00::7]:4711");
-  const size_t colon = text.rfind(':');
-  if (colon == std::string::npos) return invalid;
-  std::string ip = text.substr(0, colon);
-  if (ip.size() >= 2 && ip.front() == '[' && ip.back() == ']') {
-    ip = ip.substr(1, ip.size() - 2);
-  } else if (ip.find(':') != std::string::npos) {
-    return invalid;
-  }
-  uint32_t port;
-  if (!absl::SimpleAtoi(text.substr(colon + 1), &port) || port == 0 || port > 65535) return invalid;
-  auto address = MakeSocketAddress(ip, static_cast<uint16_t>(port));
+  const std::optional<HostPort> split = SplitHostPort(text);
+  if (!split || split->port == 0) return invalid;
+  auto address = MakeSocketAddress(split->host, static_cast<uint16_t>(split->port));
   if (!address.ok()) return invalid;
   return address;
 }
