@@ -95,6 +95,21 @@ TEST_F(ControllerWriteOnceTest, AWriteWhoseCommitIsLostIsCommittedAgain) {
   EXPECT_EQ(disk_.at(std::string("write_committed/") + kState), uid_);
 }
 
+TEST_F(ControllerWriteOnceTest, AHostThatWasToldOfACommitRevealsAJournalWithoutIt) {
+  const std::map<std::string, std::string> before = disk_;
+  const JournalPast past = past_;
+  SealAll();
+  disk_ = before;
+  past_ = past;
+  StartServer();
+  EXPECT_FALSE(controller_->journal_behind());
+  a_ = Attach("a", {Manifest(uid_, 1)});
+  EXPECT_TRUE(controller_->journal_behind());
+  b_ = Attach("b", {Manifest(uid_, 1)});
+  EXPECT_EQ(Count(a_, Command::kCommitWrite) + Count(b_, Command::kCommitWrite), 0);
+  EXPECT_FALSE(disk_.contains(std::string("write_committed/") + kState));
+}
+
 TEST_F(ControllerWriteOnceTest, AWriteIsNotMovedBeforeItsCommit) {
   disk_stops_ = true;
   SealAll();
