@@ -11,6 +11,7 @@
 #include "service/rpc/error_info.h"
 #include "worker/agent/agent.h"
 #include "worker/agent/peer_links.h"
+#include "worker/local/state_errors.h"
 
 namespace remesh::worker {
 namespace {

@@ -30,17 +30,14 @@ class LoansTogetherTest : public LendingTest {
 
   // Asks for a loan while the thread of loans is held. Returns the answer so far. The last answer
   // goes to `later_`, by state, and to `order_`.
-  absl::Status Ask(const v1::LendRequest& request, uid_t lender = getuid()) {
+  Outcome<v1::SealResponse> Ask(const v1::LendRequest& request, uid_t lender = getuid()) {
     const std::string state = request.state();
-    absl::Status now;
+    Outcome<v1::SealResponse> now = absl::UnknownError("not run");
     OnStrand([&] {
-      now = buffers_
-                ->Lend(request, lender,
-                       [this, state](auto lent) {
-                         later_[state] = lent.status();
-                         order_.push_back(state);
-                       })
-                .status();
+      now = buffers_->Lend(request, lender, [this, state](auto lent) {
+        later_[state] = lent.error();
+        order_.push_back(state);
+      });
     });
     return now;
   }
@@ -106,6 +103,10 @@ class LoansTogetherTest : public LendingTest {
 };
 
 std::string ReasonOf(const absl::Status& status) { return GetErrorInfo(status).reason; }
+std::string ReasonOf(const Outcome<v1::SealResponse>& lent) {
+  const bool opens = lent.awaited() && lent.awaited()->what == Awaited::What::kOpening;
+  return opens ? "opens" : ReasonOf(lent.error());
+}
 
 // Many loans at once used up what one loan cannot: the worker's addresses.
 TEST_F(LoansTogetherTest, AUsersLoansTogetherAreNoMoreThanTheMachineHas) {
@@ -113,22 +114,22 @@ TEST_F(LoansTogetherTest, AUsersLoansTogetherAreNoMoreThanTheMachineHas) {
   ASSERT_EQ(sysinfo(&machine), 0);
   const auto most = static_cast<int64_t>((machine.totalram + machine.totalswap) * machine.mem_unit);
   const auto go = HoldLoans();
-  EXPECT_EQ(ReasonOf(Ask(Request(Memory("aaaa", most), most))), "BEING_LENT");
+  EXPECT_EQ(ReasonOf(Ask(Request(Memory("aaaa", most), most))), "opens");
   const v1::LendRequest second = ManyWithTokens("second", 1);
-  const absl::Status refused = Ask(second);
+  const absl::Status refused = Ask(second).error();
   EXPECT_TRUE(absl::IsResourceExhausted(refused)) << refused;
   EXPECT_EQ(ReasonOf(refused), "TOO_MUCH_LENT");
   EXPECT_THAT(std::string(refused.message()), HasSubstr("memories.bytes: 64"));
   EXPECT_THAT(std::string(refused.message()), HasSubstr(absl::StrCat(most)));
   // The refusal used up no token, and other users have shares of their own.
-  EXPECT_EQ(ReasonOf(Ask(second, getuid() + 1)), "BEING_LENT");
+  EXPECT_EQ(ReasonOf(Ask(second, getuid() + 1)), "opens");
   OnStrand([&] { buffers_->StopLending(kLentState); });
   const v1::LendRequest third = ManyWithTokens("third", 1);
   EXPECT_EQ(ReasonOf(Ask(third)), "TOO_MUCH_LENT") << "what is not closed yet counts";
   go->Notify();
   Settle();
   EXPECT_TRUE(absl::IsAborted(later_[kLentState]));
-  EXPECT_EQ(ReasonOf(Ask(third)), "BEING_LENT");
+  EXPECT_EQ(ReasonOf(Ask(third)), "opens");
   Settle();
   EXPECT_TRUE(later_[third.state()].ok()) << later_[third.state()];
 }
@@ -139,13 +140,13 @@ TEST_F(LoansTogetherTest, TheMemoriesOfAllLoansAreLimitedAndThoseOfAUserToAQuart
     const auto ask = [&](const std::string& name, int memories) {
       return Ask(ManyByIpc(absl::StrCat(name, user), memories, user), user);
     };
-    EXPECT_EQ(ReasonOf(ask("most", kLentMemoriesOfUser - 1)), "BEING_LENT");
-    EXPECT_EQ(ReasonOf(ask("last", 1)), "BEING_LENT");
-    const absl::Status refused = ask("more", 1);
+    EXPECT_EQ(ReasonOf(ask("most", kLentMemoriesOfUser - 1)), "opens");
+    EXPECT_EQ(ReasonOf(ask("last", 1)), "opens");
+    const absl::Status refused = ask("more", 1).error();
     EXPECT_EQ(ReasonOf(refused), "TOO_MUCH_LENT") << refused;
     EXPECT_THAT(std::string(refused.message()), HasSubstr(absl::StrCat("uid ", user, " lends")));
   }
-  const absl::Status refused = Ask(ManyByIpc("all", 1, 5), 5);
+  const absl::Status refused = Ask(ManyByIpc("all", 1, 5), 5).error();
   EXPECT_TRUE(absl::IsResourceExhausted(refused)) << refused;
   EXPECT_THAT(std::string(refused.message()),
               HasSubstr("memories: 1 and the 16384 that all users lend now"));
@@ -157,8 +158,8 @@ TEST_F(LoansTogetherTest, LendersTakeTurns) {
   const auto go = HoldLoans();
   const v1::LendRequest large = ManyWithTokens("large", 2 * kMemoriesAtATime + 1);
   const v1::LendRequest small = ManyWithTokens("small", 1);
-  EXPECT_EQ(ReasonOf(Ask(large)), "BEING_LENT");
-  EXPECT_EQ(ReasonOf(Ask(small)), "BEING_LENT");
+  EXPECT_EQ(ReasonOf(Ask(large)), "opens");
+  EXPECT_EQ(ReasonOf(Ask(small)), "opens");
   go->Notify();
   for (int i = 0; i < 3; ++i) Settle();
   EXPECT_EQ(order_, (std::vector<std::string>{small.state(), large.state()}));
@@ -184,7 +185,7 @@ TEST_F(LoansTogetherTest, ALoanByTokensWhoseStateChangesMustBeMadeAgain) {
   for (const auto& change : changes) {
     OnStrand([&] { buffers_->Assign(TwoShards()); });
     const auto go = HoldLoans();
-    EXPECT_EQ(ReasonOf(Ask(Request(Memory("aaaa")))), "BEING_LENT");
+    EXPECT_EQ(ReasonOf(Ask(Request(Memory("aaaa")))), "opens");
     OnStrand(change);
     go->Notify();
     Settle();

@@ -2,102 +2,109 @@
 #include "worker/local/local_calls.h"
 
 #include <algorithm>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
-#include "base/status_macros.h"
 
 namespace remesh::worker {
+namespace {
+
+// Keeps the response for later; nullopt if there is one.
+template <typename Response>
+std::optional<Unanswered> Keep(Outcome<Response> result, Response& kept) {
+  if (!result.ok()) return result.unanswered();
+  kept = *std::move(result);
+  return std::nullopt;
+}
+
+}  // namespace
+
+template <typename Response>
+LocalCalls::Waiting LocalCalls::MakeCall(absl::AnyInvocable<Outcome<Response>()> call,
+                                         Done<Response> done, bool patient, uid_t user) {
+  auto kept = std::make_shared<Response>();
+  return {.call = [call = std::move(call), kept]() mutable { return Keep(call(), *kept); },
+          .done =
+              [done = std::move(done), kept](absl::Status status) mutable {
+                if (!status.ok()) return done(std::move(status));
+                done(std::move(*kept));
+              },
+          .patient = patient,
+          .user = user,
+          .awaited = {}};
+}
+
 void LocalCalls::Allocate(CallId id, const v1::AllocateRequest& request, uid_t user,
                           Done<v1::ShardsResponse> done) {
-  Begin(id, {.call = [this, request] { return buffers_->Allocate(request); },
-             .done = std::move(done),
-             .patient = request.wait(),
-             .user = user});
+  const auto call = [this, request] { return buffers_->Allocate(request); };
+  Begin(id, MakeCall<v1::ShardsResponse>(call, std::move(done), request.wait(), user));
 }
 
 void LocalCalls::GetShards(CallId id, const v1::GetShardsRequest& request, uid_t user,
                            Done<v1::ShardsResponse> done) {
-  Begin(id, {.call = [this, request] { return buffers_->GetShards(request); },
-             .done = std::move(done),
-             .patient = request.wait(),
-             .user = user});
+  const auto call = [this, request] { return buffers_->GetShards(request); };
+  Begin(id, MakeCall<v1::ShardsResponse>(call, std::move(done), request.wait(), user));
 }
 
-// Waiting calls answer with shards, so the lambda keeps Lend's own response beside that answer.
+// The response comes from Lend() itself, or later.
 void LocalCalls::Lend(CallId id, const v1::LendRequest& request, uid_t user,
                       Done<v1::SealResponse> done) {
   if (absl::Status may = CheckMayWait(user); !may.ok()) return done(std::move(may));
-  auto response = std::make_shared<v1::SealResponse>();
-  const auto keep = [response](absl::StatusOr<v1::SealResponse> lent) {
-    if (lent.ok()) *response = *std::move(lent);
-    return lent.status();
+  auto kept = std::make_shared<v1::SealResponse>();
+  const auto later = [this, id, kept](Outcome<v1::SealResponse> lent) {
+    Continue(id, Keep(std::move(lent), *kept));
   };
-  auto call = [this, id, request, user, keep]() -> absl::StatusOr<v1::ShardsResponse> {
-    const auto later = [this, id, keep](absl::StatusOr<v1::SealResponse> lent) {
-      Lent(id, keep(std::move(lent)));
-    };
-    RETURN_IF_ERROR(keep(buffers_->Lend(request, user, later)));
-    return v1::ShardsResponse();
+  const auto call = [this, request, user, later, kept] {
+    return Keep(buffers_->Lend(request, user, later), *kept);
   };
-  auto answer = [response,
-                 done = std::move(done)](absl::StatusOr<v1::ShardsResponse> result) mutable {
-    if (!result.ok()) return done(result.status());
-    done(std::move(*response));
+  auto answer = [kept, done = std::move(done)](absl::Status status) mutable {
+    if (!status.ok()) return done(std::move(status));
+    done(std::move(*kept));
   };
-  Begin(id, {.call = std::move(call),
+  Begin(id, {.call = call,
              .done = std::move(answer),
              .patient = request.wait(),
-             .user = user});
+             .user = user,
+             .awaited = {}});
 }
 
-// The call may have ended while its memory was opened.
-void LocalCalls::Lent(CallId id, const absl::Status& status) {
+// The call may have ended while it waited.
+void LocalCalls::Continue(CallId id, const std::optional<Unanswered>& result) {
   const auto it = waiting_.find(id);
   if (it == waiting_.end()) return;
-  if (auto key = WaitsFor(it->second.patient, status))
-    return Await(id, it->second, *std::move(key));
-  if (!status.ok()) return End(id, status);
-  End(id, v1::ShardsResponse());
+  if (auto awaited = WaitsFor(it->second.patient, result))
+    return Await(id, it->second, *std::move(awaited));
+  End(id, result ? result->error : absl::OkStatus());
 }
 
-std::optional<LocalCalls::Key> LocalCalls::WaitsFor(bool patient, const absl::Status& status) {
-  if (status.ok()) return std::nullopt;
-  const ErrorInfo why = GetErrorInfo(status);
-  const auto key = [&](Awaits awaits) { return Key{why.metadata.at("state"), awaits}; };
-  if (why.reason == "BEING_RESERVED") return key(Awaits::kMemory);
-  if (why.reason == "BEING_LENT") return key(Awaits::kOpening);
-  if (!patient) return std::nullopt;
-  if (why.reason == "STATE_NOT_FOUND") return key(Awaits::kState);
-  if (why.reason == "GENERATION_NOT_FOUND") return key(Awaits::kGeneration);
-  if (why.reason != "NOT_READABLE") return std::nullopt;
-  Key readable = key(Awaits::kSeal);
-  (void)absl::SimpleAtoi(why.metadata.at("generation"), &readable.generation);
-  return readable;
+std::optional<Awaited> LocalCalls::WaitsFor(bool patient, const std::optional<Unanswered>& result) {
+  if (!result || !result->awaited) return std::nullopt;
+  if (!patient && !result->awaited->under_way()) return std::nullopt;
+  return result->awaited;
 }
 
-void LocalCalls::Await(CallId id, Waiting& waiting, Key key) {
-  if (key == waiting.key) return;
-  Unlist(id, waiting.key);
-  waiting.key = std::move(key);
-  std::set<CallId>& ids = by_key_[waiting.key];
+void LocalCalls::Await(CallId id, Waiting& waiting, Awaited awaited) {
+  if (awaited == waiting.awaited) return;
+  Unlist(id, waiting.awaited);
+  waiting.awaited = std::move(awaited);
+  std::set<CallId>& ids = by_awaited_[waiting.awaited];
   ids.insert(id);
   // The answer to one call of those that wait for generations is known to the others, and has all
   // of them tried again: AskAgain() asks for them together.
-  const bool asks = waiting.key.awaits == Awaits::kState ||
-                    (waiting.key.awaits == Awaits::kGeneration && ids.size() == 1);
-  if (asks) wanted_(waiting.key.state);
+  const bool asks = waiting.awaited.what == Awaited::What::kState ||
+                    (waiting.awaited.what == Awaited::What::kGeneration && ids.size() == 1);
+  if (asks) wanted_(waiting.awaited.state);
 }
 
-void LocalCalls::Unlist(CallId id, const Key& key) {
-  const auto ids = by_key_.find(key);
-  if (ids == by_key_.end()) return;
+void LocalCalls::Unlist(CallId id, const Awaited& awaited) {
+  const auto ids = by_awaited_.find(awaited);
+  if (ids == by_awaited_.end()) return;
   ids->second.erase(id);
-  if (ids->second.empty()) by_key_.erase(ids);
+  if (ids->second.empty()) by_awaited_.erase(ids);
 }
 
 absl::Status LocalCalls::CheckMayWait(uid_t user) const {
@@ -114,19 +121,19 @@ absl::Status LocalCalls::CheckMayWait(uid_t user) const {
 }
 
 void LocalCalls::Begin(CallId id, Waiting call) {
-  auto result = call.call();
-  auto key = WaitsFor(call.patient, result.status());
-  if (!key) return call.done(std::move(result));
+  const std::optional<Unanswered> result = call.call();
+  auto awaited = WaitsFor(call.patient, result);
+  if (!awaited) return call.done(result ? result->error : absl::OkStatus());
   if (absl::Status may = CheckMayWait(call.user); !may.ok()) return call.done(std::move(may));
   ++of_user_[call.user];
-  Await(id, waiting_[id] = std::move(call), *std::move(key));
+  Await(id, waiting_[id] = std::move(call), *std::move(awaited));
 }
 
 void LocalCalls::Retry(const std::string& state) {
   std::vector<CallId> ids;
-  for (auto it = by_key_.lower_bound(Key{.state = state});
-       it != by_key_.end() && it->first.state == state; ++it) {
-    if (it->first.awaits != Awaits::kOpening)
+  for (auto it = by_awaited_.lower_bound(Awaited{.state = state});
+       it != by_awaited_.end() && it->first.state == state; ++it) {
+    if (it->first.what != Awaited::What::kOpening)
       ids.insert(ids.end(), it->second.begin(), it->second.end());
   }
   std::sort(ids.begin(), ids.end());
@@ -134,8 +141,8 @@ void LocalCalls::Retry(const std::string& state) {
 }
 
 void LocalCalls::Sealed(const std::string& state, int64_t generation) {
-  const auto ids = by_key_.find(Key{state, Awaits::kSeal, generation});
-  if (ids != by_key_.end()) Retry(std::vector<CallId>(ids->second.begin(), ids->second.end()));
+  const auto ids = by_awaited_.find(Awaited{state, Awaited::What::kSeal, generation});
+  if (ids != by_awaited_.end()) Retry(std::vector<CallId>(ids->second.begin(), ids->second.end()));
 }
 
 void LocalCalls::Retry(const std::vector<CallId>& ids) {
@@ -143,57 +150,53 @@ void LocalCalls::Retry(const std::vector<CallId>& ids) {
     const auto it = waiting_.find(id);
     if (it == waiting_.end()) continue;
     ++retries_;
-    auto result = it->second.call();
-    auto key = WaitsFor(it->second.patient, result.status());
-    if (key) {
-      Await(id, it->second, *std::move(key));
-    } else {
-      End(id, std::move(result));
-    }
+    Continue(id, it->second.call());
   }
 }
 
 void LocalCalls::Reserved(const std::string& state, const absl::Status& status) {
-  const auto ids = by_key_.find(Key{state, Awaits::kMemory});
-  if (!status.ok() && ids != by_key_.end()) {
+  const auto ids = by_awaited_.find(Awaited{state, Awaited::What::kMemory});
+  if (!status.ok() && ids != by_awaited_.end()) {
     for (const CallId id : std::set<CallId>(ids->second)) End(id, status);
   }
   Retry(state);
 }
 
 void LocalCalls::SayWanted() {
-  for (const auto& [key, ids] : by_key_) {
-    if (key.awaits == Awaits::kState || key.awaits == Awaits::kGeneration) wanted_(key.state);
+  for (const auto& [awaited, ids] : by_awaited_) {
+    if (awaited.what == Awaited::What::kState || awaited.what == Awaited::What::kGeneration)
+      wanted_(awaited.state);
   }
 }
 
 void LocalCalls::AskAgain() {
   int asked = 0;
-  auto it = by_key_.upper_bound(asked_last_);
-  for (size_t looked = 0; looked < by_key_.size() && asked < kAskedAtOnce; ++looked, ++it) {
-    if (it == by_key_.end()) it = by_key_.begin();
-    const Key& key = it->first;
-    if (key.awaits != Awaits::kGeneration || buffers_->HasShards(key.state)) continue;
-    wanted_(key.state);
+  auto it = by_awaited_.upper_bound(asked_last_);
+  for (size_t looked = 0; looked < by_awaited_.size() && asked < kAskedAtOnce; ++looked, ++it) {
+    if (it == by_awaited_.end()) it = by_awaited_.begin();
+    const Awaited& awaited = it->first;
+    if (awaited.what != Awaited::What::kGeneration || buffers_->HasShards(awaited.state)) continue;
+    wanted_(awaited.state);
     ++asked;
-    asked_last_ = key;
+    asked_last_ = awaited;
   }
 }
 
-void LocalCalls::End(CallId id, absl::StatusOr<v1::ShardsResponse> result) {
+void LocalCalls::End(CallId id, absl::Status status) {
   const auto it = waiting_.find(id);
   if (it == waiting_.end()) return;
   Waiting waiting = std::move(it->second);
   waiting_.erase(it);
-  Unlist(id, waiting.key);
+  Unlist(id, waiting.awaited);
   if (--of_user_.at(waiting.user) == 0) of_user_.erase(waiting.user);
-  waiting.done(std::move(result));
+  waiting.done(std::move(status));
 }
 
 void LocalCalls::Cancel(CallId id) {
   const auto it = waiting_.find(id);
   if (it == waiting_.end()) return;
-  if (it->second.key.awaits == Awaits::kOpening) buffers_->StopLending(it->second.key.state);
+  const Awaited& awaited = it->second.awaited;
+  if (awaited.what == Awaited::What::kOpening) buffers_->StopLending(awaited.state);
   End(id, MakeError(absl::StatusCode::kCancelled, "the call was cancelled while it waited",
                     {"CANCELLED", {}}));
 }

@@ -3,10 +3,8 @@
 
 #include <sys/types.h>
 
-#include <compare>
 #include <cstdint>
 #include <map>
-#include <memory>
 #include <optional>
 #include <set>
 #include <string>
@@ -16,6 +14,7 @@
 #include "absl/functional/any_invocable.h"
 #include "absl/status/statusor.h"
 #include "remesh/v1/local.pb.h"
+#include "worker/local/outcome.h"
 #include "worker/local/state_buffers.h"
 
 namespace remesh::worker {
@@ -73,39 +72,33 @@ class LocalCalls {
   void Close();
 
  private:
-  // What a call waits for.
-  enum class Awaits {
-    kState,       // that the state is created
-    kGeneration,  // that the generation comes to this host
-    kSeal,        // that the generation, which is here, is readable
-    kMemory,      // the state's memory, which is being reserved
-    kOpening,     // the call's own memory, which is being opened
-  };
-  struct Key {
-    std::string state;
-    Awaits awaits = Awaits::kState;
-    int64_t generation = 0;  // of kSeal alone
-    auto operator<=>(const Key&) const = default;
-  };
   struct Waiting {
-    absl::AnyInvocable<absl::StatusOr<v1::ShardsResponse>()> call;
-    Done<v1::ShardsResponse> done;
-    bool patient = false;  // waits on every error that may pass, not for memory alone
+    // Runs the call, and keeps its response for `done`. nullopt: there is one.
+    absl::AnyInvocable<std::optional<Unanswered>()> call;
+    // Answers with the response, or with an error.
+    absl::AnyInvocable<void(absl::Status)> done;
+    bool patient = false;  // waits for all that may come, not only for what is under way
     uid_t user = 0;
-    Key key;
+    Awaited awaited;
   };
+  // A call whose response is in one place until it is answered.
+  template <typename Response>
+  static Waiting MakeCall(absl::AnyInvocable<Outcome<Response>()> call, Done<Response> done,
+                          bool patient, uid_t user);
 
   // Runs a call, which waits from then on if it must.
   void Begin(CallId id, Waiting call);
   absl::Status CheckMayWait(uid_t user) const;
   // What the call must wait for, given its result; nullopt if it has ended.
-  static std::optional<Key> WaitsFor(bool patient, const absl::Status& status);
+  static std::optional<Awaited> WaitsFor(bool patient, const std::optional<Unanswered>& result);
   // Records what a call in `waiting_` waits for from now on.
-  void Await(CallId id, Waiting& waiting, Key key);
-  void Unlist(CallId id, const Key& key);
+  void Await(CallId id, Waiting& waiting, Awaited awaited);
+  void Unlist(CallId id, const Awaited& awaited);
   void Retry(const std::vector<CallId>& ids);
-  void End(CallId id, absl::StatusOr<v1::ShardsResponse> result);
-  void Lent(CallId id, const absl::Status& status);
+  // Goes on with a call that waits, given its result.
+  void Continue(CallId id, const std::optional<Unanswered>& result);
+  // Ends a call that waits: with its response if `status` is OK.
+  void End(CallId id, absl::Status status);
 
   StateBuffers* const buffers_;
   Wanted wanted_;
@@ -114,8 +107,8 @@ class LocalCalls {
   std::map<uid_t, int> of_user_;  // how many of the user's calls wait
   std::map<CallId, Waiting> waiting_;
   // The same calls by what they wait for, so that a change costs only what it concerns.
-  std::map<Key, std::set<CallId>> by_key_;
-  Key asked_last_;  // by AskAgain()
+  std::map<Awaited, std::set<CallId>> by_awaited_;
+  Awaited asked_last_;  // by AskAgain()
 };
 
 }  // namespace remesh::worker

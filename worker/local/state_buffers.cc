@@ -7,76 +7,15 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
-#include "base/resource_names.h"
 #include "base/status_macros.h"
 #include "google/protobuf/util/message_differencer.h"
 #include "worker/local/shard_selection.h"
+#include "worker/local/state_errors.h"
+#include "worker/local/write_rules.h"
 #include "worker/store/write_name.h"
 
 namespace remesh::worker {
 namespace {
-
-absl::Status StateError(absl::StatusCode code, const char* reason, const std::string& state,
-                        const std::string& what, std::map<std::string, std::string> more = {}) {
-  more["state"] = state;
-  return MakeError(code, absl::StrCat("state ", state, " ", what), {reason, std::move(more)});
-}
-
-absl::Status BeingReserved(const std::string& state) {
-  return StateError(absl::StatusCode::kUnavailable, "BEING_RESERVED", state,
-                    "is having its memory reserved");
-}
-
-// Checks the form that every state name has. A caller that waits for any other name would wait
-// forever.
-absl::Status CheckStateName(const std::string& name) {
-  return ParseStateName("state", name).status();
-}
-
-absl::Status StateMoving(const std::string& state) {
-  return StateError(absl::StatusCode::kFailedPrecondition, "STATE_MOVING", state, "is being moved");
-}
-
-// Of a call that begins a write of a state whose other hosts would look as if they had done so.
-absl::Status WriteIdNeeded(const std::string& state, int32_t hosts) {
-  const std::string count = absl::StrCat(hosts);
-  return StateError(
-      absl::StatusCode::kFailedPrecondition, "WRITE_ID_NEEDED", state,
-      absl::StrCat("has shards on ", count,
-                   " hosts: name the write, the same on all of them (--write of put, "
-                   "unseal and seal, write= of a Trainer); the training step will do"),
-      {{"hosts", count}});
-}
-
-absl::Status WriteDiffers(const Generation& held, const std::string& write) {
-  return StateError(
-      absl::StatusCode::kFailedPrecondition, "WRITE_DIFFERS", held.state(),
-      absl::StrCat("has unsealed shards here of write \"", held.write(), "\", and Seal names \"",
-                   write, "\": seal the write that began, or Unseal first for the other"),
-      {{"write", write}, {"begun_write", held.write()}});
-}
-
-// Of a Seal that comes late: another write has filled the shards since.
-absl::Status WriteReplaced(const Generation& held, const std::string& write) {
-  return StateError(absl::StatusCode::kFailedPrecondition, "WRITE_DIFFERS", held.state(),
-                    absl::StrCat("is of write \"", held.write(), "\" here, which replaced write \"",
-                                 write, "\": Unseal first to write that again"),
-                    {{"write", write}, {"begun_write", held.write()}});
-}
-
-bool IsReplaced(const Generation& held, const std::string& write) {
-  const auto& replaced = held.manifest.replaced_writes();
-  return std::find(replaced.begin(), replaced.end(), write) != replaced.end();
-}
-
-// Without what may change while the buffers stay the same.
-bool SameBuffers(v1::Assignment a, v1::Assignment b) {
-  for (v1::Assignment* const assignment : {&a, &b}) {
-    assignment->clear_committed();
-    assignment->clear_hosts();
-  }
-  return google::protobuf::util::MessageDifferencer::Equals(a, b);
-}
 
 std::string ShardName(const Generation& held, int shard) {
   const v1::Assignment& assignment = held.manifest.assignment();
@@ -86,15 +25,6 @@ std::string ShardName(const Generation& held, int shard) {
 }
 
 }  // namespace
-
-absl::Status StaleShards(const std::string& host, const std::string& state,
-                         const std::string& state_uid) {
-  return StateError(absl::StatusCode::kFailedPrecondition, "STALE_SHARDS", state,
-                    absl::StrCat("has buffers here of an earlier state of its name, ", state_uid,
-                                 ": if nobody needs them, remeshctl workers discard ", host, " ",
-                                 state, " ", state_uid),
-                    {{"host", host}, {"state_uid", state_uid}});
-}
 
 StateBuffers::StateBuffers(std::string host, BufferStore* store, FilesQueue* files,
                            FilesQueue* loans, Hooks hooks)
@@ -191,9 +121,14 @@ void StateBuffers::Close() {
   for (auto& [state, reserving] : reserving_) reserving.job->Cancel();
 }
 
-bool StateBuffers::Current(const Generation& held) const {
+const v1::Assignment* StateBuffers::AssignmentOf(const Generation& held) const {
   const auto it = assigned_.find(held.state());
-  return it == assigned_.end() || it->second.state_uid() == held.state_uid();
+  if (it == assigned_.end() || it->second.state_uid() != held.state_uid()) return nullptr;
+  return &it->second;
+}
+
+bool StateBuffers::Current(const Generation& held) const {
+  return !assigned_.contains(held.state()) || AssignmentOf(held) != nullptr;
 }
 
 void StateBuffers::ForgetAbsent() {
@@ -230,10 +165,9 @@ bool StateBuffers::HasShards(const std::string& state) const {
 }
 
 bool StateBuffers::IsCommitted(const Generation& held) const {
-  const auto it = assigned_.find(held.state());
-  return held.manifest.assignment().committed() ||
-         (it != assigned_.end() && it->second.committed() &&
-          it->second.state_uid() == held.state_uid() && it->second.generation() == held.number());
+  if (held.manifest.assignment().committed()) return true;
+  const v1::Assignment* const assigned = AssignmentOf(held);
+  return assigned != nullptr && assigned->committed() && assigned->generation() == held.number();
 }
 
 const Generation* StateBuffers::Newest(const std::string& state) const {
@@ -245,39 +179,37 @@ const Generation* StateBuffers::Newest(const std::string& state) const {
 }
 
 // Buffers of two states with the same name, or of two assignments of one state, must not coexist.
-absl::Status StateBuffers::CheckNoneStale(const std::string& state) const {
+std::optional<Unanswered> StateBuffers::CheckNoneStale(const std::string& state) const {
   const auto it = assigned_.find(state);
-  if (it == assigned_.end()) return absl::OkStatus();
+  if (it == assigned_.end()) return std::nullopt;
   for (const Generation* held : store_->ListOf(state)) {
     const std::string& uid = held->state_uid();
-    if (!Current(*held) && forgetting_.contains({state, uid})) return BeingReserved(state);
-    if (!Current(*held)) return StaleShards(host_, state, uid);
+    if (!Current(*held) && forgetting_.contains({state, uid})) return MemoryUnderWay(state);
+    if (!Current(*held)) return Unanswered{StaleShards(host_, state, uid), std::nullopt};
     if (held->number() == it->second.generation() && !held->pending() && !it->second.committed() &&
         !SameBuffers(held->manifest.assignment(), it->second)) {
-      return StateError(absl::StatusCode::kFailedPrecondition, "STALE_SHARDS", state,
-                        "has buffers of another assignment on this host: Release frees them",
-                        {{"state_uid", uid}});
+      return Unanswered{
+          StateError(absl::StatusCode::kFailedPrecondition, "STALE_SHARDS", state,
+                     "has buffers of another assignment on this host: Release frees them",
+                     {{"state_uid", uid}}),
+          std::nullopt};
     }
   }
-  return absl::OkStatus();
+  return std::nullopt;
 }
 
-absl::StatusOr<const Generation*> StateBuffers::NewestOrReserve(const std::string& state) {
-  RETURN_IF_ERROR(CheckNoneStale(state));
+Outcome<const Generation*> StateBuffers::NewestOrReserve(const std::string& state) {
+  if (auto stale = CheckNoneStale(state)) return *std::move(stale);
   if (const Generation* held = Newest(state); held != nullptr) return held;
-  if (reserving_.contains(state)) return BeingReserved(state);
-  const auto it = assigned_.find(state);
-  if (it == assigned_.end()) {
-    return StateError(absl::StatusCode::kNotFound, "STATE_NOT_FOUND", state,
-                      "is not known on this host");
-  }
+  if (reserving_.contains(state)) return MemoryUnderWay(state);
+  if (!assigned_.contains(state)) return StateNotFound(state);
   const v1::Assignment* assignment = ToBuild(state);
   if (assignment == nullptr) {
     return StateError(absl::StatusCode::kFailedPrecondition, "STATE_COMMITTED", state,
                       "is committed, and its buffers are not on this host");
   }
   RETURN_IF_ERROR(Reserve(*assignment));
-  return BeingReserved(state);
+  return MemoryUnderWay(state);
 }
 
 absl::Status StateBuffers::Reserve(const v1::Assignment& assignment) {
@@ -321,36 +253,40 @@ void StateBuffers::GiveUp(const std::string& state) {
   reserving.job->Cancel();
 }
 
-absl::StatusOr<v1::ShardsResponse> StateBuffers::Allocate(const v1::AllocateRequest& request) {
+Outcome<v1::ShardsResponse> StateBuffers::Allocate(const v1::AllocateRequest& request) {
   RETURN_IF_ERROR(CheckStateName(request.state()));
   if (const auto nothing = Absent(request.state())) {
     RETURN_IF_ERROR(SelectShards(*nothing, request.shards()).status());
     return DescribeShards(*nothing, {});
   }
-  ASSIGN_OR_RETURN(const Generation* held, NewestOrReserve(request.state()));
-  ASSIGN_OR_RETURN(const std::vector<int> shards, SelectShards(*held, request.shards()));
-  for (const int shard : shards) {
-    if (!held->manifest.sealed(shard)) continue;
-    if (held->manifest.assignment().committed()) {
-      return StateError(absl::StatusCode::kFailedPrecondition, "STATE_COMMITTED", request.state(),
-                        "is committed: its shards can be read (GetShards, remeshctl get); to "
-                        "write them, Unseal them first (remeshctl put --unseal)");
-    }
-    const std::string name = ShardName(*held, shard);
-    return StateError(absl::StatusCode::kFailedPrecondition, "SHARD_SEALED", request.state(),
-                      absl::StrCat("has a sealed shard ", name, ": Unseal it first"),
-                      {{"shard", name}});
+  const Outcome<const Generation*> found = NewestOrReserve(request.state());
+  if (!found.ok()) return found.unanswered();
+  const Generation& held = **found;
+  ASSIGN_OR_RETURN(const std::vector<int> shards, SelectShards(held, request.shards()));
+  RETURN_IF_ERROR(CheckWritable(held, shards));
+  return DescribeShards(held, shards);
+}
+
+absl::Status StateBuffers::CheckWritable(const Generation& held,
+                                         const std::vector<int>& shards) const {
+  const auto sealed = [&](int shard) { return held.manifest.sealed(shard); };
+  const auto first = std::find_if(shards.begin(), shards.end(), sealed);
+  if (first == shards.end()) return absl::OkStatus();
+  if (held.manifest.assignment().committed()) {
+    return StateError(absl::StatusCode::kFailedPrecondition, "STATE_COMMITTED", held.state(),
+                      "is committed: its shards can be read (GetShards, remeshctl get); to "
+                      "write them, Unseal them first (remeshctl put --unseal)");
   }
-  return DescribeShards(*held, shards);
+  const std::string name = ShardName(held, *first);
+  return StateError(absl::StatusCode::kFailedPrecondition, "SHARD_SEALED", held.state(),
+                    absl::StrCat("has a sealed shard ", name, ": Unseal it first"),
+                    {{"shard", name}});
 }
 
 absl::StatusOr<const Generation*> StateBuffers::ForSealing(const std::string& state) const {
   if (state.empty()) return InvalidField("state", "", "must not be empty");
   if (const Generation* held = Newest(state); held != nullptr) return held;
-  if (!assigned_.contains(state)) {
-    return StateError(absl::StatusCode::kNotFound, "STATE_NOT_FOUND", state,
-                      "is not known on this host");
-  }
+  if (!assigned_.contains(state)) return StateNotFound(state).error;
   return StateError(absl::StatusCode::kFailedPrecondition, "NOT_ALLOCATED", state,
                     "has no buffers on this host yet");
 }
@@ -375,19 +311,9 @@ absl::StatusOr<v1::SealResponse> StateBuffers::SetSealed(const Generation* held,
 
 // Without an assignment of this generation since the worker's start, what it was then.
 int32_t StateBuffers::HostsOf(const Generation& held) const {
-  const auto it = assigned_.find(held.state());
-  const bool assigned = it != assigned_.end() && it->second.state_uid() == held.state_uid() &&
-                        it->second.generation() == held.number();
-  return assigned ? it->second.hosts() : held.manifest.assignment().hosts();
-}
-
-absl::StatusOr<std::string> StateBuffers::WriteToSeal(const Generation& held,
-                                                      const std::string& name) {
-  if (name.empty() || name == held.write()) return held.write();
-  if (!held.all_sealed() && !held.write().empty()) return WriteDiffers(held, name);
-  if (IsReplaced(held, name)) return WriteReplaced(held, name);
-  if (hooks_.moving(held.state())) return StateMoving(held.state());
-  return name;
+  const v1::Assignment* const assigned = AssignmentOf(held);
+  const bool known = assigned != nullptr && assigned->generation() == held.number();
+  return known ? assigned->hosts() : held.manifest.assignment().hosts();
 }
 
 absl::StatusOr<v1::SealResponse> StateBuffers::Seal(const v1::SealRequest& request) {
@@ -402,153 +328,16 @@ absl::StatusOr<v1::SealResponse> StateBuffers::Seal(const v1::SealRequest& reque
   }
   ASSIGN_OR_RETURN(const Generation* held, ForSealing(request.state()));
   ASSIGN_OR_RETURN(const std::vector<int> shards, SelectShards(*held, request.shards()));
-  ASSIGN_OR_RETURN(const std::string write, WriteToSeal(*held, request.write()));
+  const auto moving = [&] { return hooks_.moving(request.state()); };
+  ASSIGN_OR_RETURN(const std::string write, WriteToSeal(*held, request.write(), moving));
   return SetSealed(held, shards, true, write);
-}
-
-// A loan whose memory is being opened.
-struct StateBuffers::Opening {
-  v1::Assignment assignment;
-  Loan loan;
-  absl::Status opened = absl::CancelledError("the loan was given up");
-  LendDone done;
-};
-
-absl::Status StateBuffers::CheckMayLend(const std::string& state) const {
-  RETURN_IF_ERROR(CheckStateName(state));
-  RETURN_IF_ERROR(CheckNoneStale(state));
-  const auto it = assigned_.find(state);
-  if (it == assigned_.end()) {
-    return StateError(absl::StatusCode::kNotFound, "STATE_NOT_FOUND", state,
-                      "is not known on this host");
-  }
-  const auto reserving = reserving_.find(state);
-  const bool lends = reserving != reserving_.end() && reserving->second.lends;
-  if (lends) return BeingReserved(state);
-  if (ToBuild(state) != nullptr && Newest(state) == nullptr && reserving == reserving_.end())
-    return absl::OkStatus();
-  return StateError(absl::StatusCode::kFailedPrecondition, "ALREADY_ALLOCATED", state,
-                    "has buffers already: nothing can be lent in their place");
-}
-
-LoanTotals StateBuffers::TotalsFor(uid_t lender) {
-  std::erase_if(sizes_, [](const auto& size) { return size.expired(); });
-  LoanTotals totals;
-  for (const auto& weak : sizes_) {
-    const std::shared_ptr<const LoanSize> size = weak.lock();
-    if (size == nullptr) continue;
-    for (LoanSize* const sum : {&totals.all, &totals.of_user}) {
-      if (sum == &totals.of_user && size->lender != lender) continue;
-      sum->host_bytes += size->host_bytes;
-      sum->memories += size->memories;
-    }
-  }
-  return totals;
-}
-
-absl::StatusOr<v1::SealResponse> StateBuffers::Lend(const v1::LendRequest& request, uid_t lender,
-                                                    LendDone done) {
-  const std::string& state = request.state();
-  RETURN_IF_ERROR(CheckMayLend(state));
-  RETURN_IF_ERROR(CheckWriteName(request.write()));
-  const v1::Assignment& assignment = assigned_.at(state);
-  if (assignment.shards().empty()) {
-    v1::SealResponse response;
-    response.set_generation(assignment.generation());
-    return response;
-  }
-  if (request.write().empty() && assignment.hosts() > 1 &&
-      store_->begun_writes().Find(state, assignment.state_uid())) {
-    return WriteIdNeeded(state, assignment.hosts());
-  }
-  ASSIGN_OR_RETURN(const ShardPlaces places, PlaceShards(assignment, store_->devices()));
-  ASSIGN_OR_RETURN(Loan loan,
-                   CheckLoan(request, lender, assignment, places, TotalsFor(lender), *store_));
-  loan.lent.mapped = loans_->Own<MappedShards>();
-  loan.lent.mapped->size = std::make_shared<const LoanSize>(loan.size);
-  sizes_.push_back(loan.lent.mapped->size);
-  Open(std::make_shared<Opening>(
-      Opening{.assignment = assignment, .loan = std::move(loan), .done = std::move(done)}));
-  return StateError(absl::StatusCode::kUnavailable, "BEING_LENT", state,
-                    "is having the memory opened that is lent");
-}
-
-void StateBuffers::Open(std::shared_ptr<Opening> opening) {
-  Reserving& reserving = reserving_[opening->assignment.state()];
-  reserving = {.state_uid = opening->assignment.state_uid(),
-               .job = nullptr,
-               .lends = true,
-               .lease = opening->loan.lease};
-  reserving.job = loans_->PostPortions(
-      [this, opening](const std::atomic<bool>& cancelled) {
-        const auto opened = OpenSome(opening->loan, store_->segments(), cancelled);
-        if (opened) opening->opened = *opened;
-        return opened.has_value();
-      },
-      [this, opening] { Opened(*opening); });
-}
-
-// Why a loan whose state changed must be tried again. The call itself cannot do so by tokens that
-// are used up.
-absl::Status StateBuffers::StateChanged(const Opening& opening) {
-  const std::string& state = opening.assignment.state();
-  for (const v1::LentMemory& memory : opening.loan.request.memories()) {
-    if (memory.has_ipc()) continue;
-    return StateError(absl::StatusCode::kAborted, "STATE_CHANGED", state,
-                      "changed while its memory was opened: lend again, with new tokens");
-  }
-  return BeingReserved(state);
-}
-
-void StateBuffers::Opened(Opening& opening) {
-  const std::string& state = opening.assignment.state();
-  const bool given_up = reserving_.extract(state).mapped().given_up;
-  absl::StatusOr<v1::SealResponse> lent = StateChanged(opening);
-  if (!given_up) lent = FinishLending(opening);
-  opening.loan = Loan();  // what is not lent now is closed
-  opening.done(std::move(lent));
-  hooks_.reserved(state, absl::OkStatus());
-}
-
-absl::StatusOr<v1::SealResponse> StateBuffers::FinishLending(Opening& opening) {
-  RETURN_IF_ERROR(CheckLease(opening.loan));
-  RETURN_IF_ERROR(opening.opened);
-  const v1::Assignment& assignment = opening.assignment;
-  const v1::Assignment* now = ToBuild(assignment.state());
-  if (now == nullptr || !SameBuffers(*now, assignment)) return StateChanged(opening);
-  RETURN_IF_ERROR(store_->Lend(assignment, std::move(opening.loan.lent)));
-  store_->begun_writes().Drop(assignment.state(), assignment.state_uid());
-  const Generation* held = store_->Find(assignment.state(), assignment.generation());
-  hooks_.changed(held->Summary());
-  v1::SealResponse response;
-  response.set_generation(held->number());
-  response.set_sealed_shards(held->sealed_shards());
-  response.set_total_shards(held->manifest.sealed_size());
-  return response;
-}
-
-void StateBuffers::StopLending(const std::string& state) {
-  const auto it = reserving_.find(state);
-  if (it != reserving_.end() && it->second.lends) GiveUp(state);
 }
 
 // Whether the host has committed a later generation of which it holds nothing. Until the server
 // retires this one, it may be what the state is rebuilt from.
 bool StateBuffers::IsOver(const Generation& held) const {
-  const auto it = assigned_.find(held.state());
   const auto passed = passed_.find(held.state());
-  return it != assigned_.end() && it->second.state_uid() == held.state_uid() &&
-         passed != passed_.end() && passed->second > held.number();
-}
-
-// Ends a loan, for a write whose name must outlive it.
-v1::SealResponse StateBuffers::GiveBack(const Generation* held, const std::string& write) {
-  store_->begun_writes().Add(held->state(), held->state_uid(), write);
-  v1::SealResponse response;
-  response.set_total_shards(held->manifest.sealed_size());
-  response.set_generation(held->number());
-  Give(held, write);
-  return response;
+  return AssignmentOf(held) != nullptr && passed != passed_.end() && passed->second > held.number();
 }
 
 absl::StatusOr<v1::SealResponse> StateBuffers::Unseal(const v1::UnsealRequest& request) {
@@ -567,7 +356,7 @@ absl::StatusOr<v1::SealResponse> StateBuffers::Unseal(const v1::UnsealRequest& r
 
 // Error for a generation that is not on this host. It may still come, unless a later generation
 // exists.
-absl::Status StateBuffers::NoGeneration(const std::string& state, int64_t generation) const {
+Unanswered StateBuffers::NoGeneration(const std::string& state, int64_t generation) const {
   const Generation* newest = Newest(state);
   const auto assigned = assigned_.find(state);
   const int64_t here = newest == nullptr ? 0 : newest->number();
@@ -577,39 +366,44 @@ absl::Status StateBuffers::NoGeneration(const std::string& state, int64_t genera
   if (passed != passed_.end()) latest = std::max(latest, passed->second);
   const std::string number = absl::StrCat(generation);
   if (generation >= latest) {
-    return StateError(absl::StatusCode::kNotFound, "GENERATION_NOT_FOUND", state,
-                      absl::StrCat("has no generation ", number, " on this host"),
-                      {{"generation", number}});
+    return {StateError(absl::StatusCode::kNotFound, "GENERATION_NOT_FOUND", state,
+                       absl::StrCat("has no generation ", number, " on this host"),
+                       {{"generation", number}}),
+            Awaited{.state = state, .what = Awaited::What::kGeneration}};
   }
   const std::string now = absl::StrCat(latest);
-  return StateError(absl::StatusCode::kNotFound, "GENERATION_RETIRED", state,
-                    absl::StrCat("has no generation ", number,
-                                 " on this host any more: it is at generation ", now),
-                    {{"generation", number}, {"latest_generation", now}});
+  return {StateError(absl::StatusCode::kNotFound, "GENERATION_RETIRED", state,
+                     absl::StrCat("has no generation ", number,
+                                  " on this host any more: it is at generation ", now),
+                     {{"generation", number}, {"latest_generation", now}}),
+          std::nullopt};
 }
 
-absl::StatusOr<v1::ShardsResponse> StateBuffers::GetShards(const v1::GetShardsRequest& request) {
-  RETURN_IF_ERROR(CheckStateName(request.state()));
+Outcome<v1::ShardsResponse> StateBuffers::GetShards(const v1::GetShardsRequest& request) {
+  const std::string& state = request.state();
+  RETURN_IF_ERROR(CheckStateName(state));
   const std::string number = absl::StrCat(request.generation());
   if (request.generation() < 1) return InvalidField("generation", number, "must be >= 1");
-  const Generation* held = store_->Find(request.state(), request.generation());
+  const Generation* held = store_->Find(state, request.generation());
   if (held == nullptr || !Current(*held)) {
     // Where nothing has to be written or moved, nothing is to be waited for.
-    if (const auto nothing = AbsentGeneration(request.state(), request.generation())) {
+    if (const auto nothing = AbsentGeneration(state, request.generation())) {
       RETURN_IF_ERROR(SelectShards(*nothing, request.shards()).status());
       return DescribeShards(*nothing, {});
     }
-    return NoGeneration(request.state(), request.generation());
+    return NoGeneration(state, request.generation());
   }
   const bool unsealed_again = held->manifest.assignment().committed();
   if (held->pending() || (held->phase() != v1::SHARD_PHASE_READY && !unsealed_again)) {
-    return StateError(absl::StatusCode::kFailedPrecondition, "NOT_READABLE", request.state(),
-                      absl::StrCat("has generation ", number, " here, but it is not readable yet"),
-                      {{"generation", number}});
+    return Unanswered{
+        StateError(absl::StatusCode::kFailedPrecondition, "NOT_READABLE", state,
+                   absl::StrCat("has generation ", number, " here, but it is not readable yet"),
+                   {{"generation", number}}),
+        Awaited{state, Awaited::What::kSeal, request.generation()}};
   }
   if (held->lent) {
     return StateError(
-        absl::StatusCode::kFailedPrecondition, "SHARDS_LENT", request.state(),
+        absl::StatusCode::kFailedPrecondition, "SHARDS_LENT", state,
         absl::StrCat("has generation ", number, " here in memory that a trainer lends"),
         {{"generation", number}});
   }
@@ -621,10 +415,8 @@ absl::Status StateBuffers::Release(const v1::ReleaseRequest& request) {
   RETURN_IF_ERROR(CheckStateName(request.state()));
   std::vector<const Generation*> all = store_->ListOf(request.state());
   std::erase_if(all, [this](const Generation* held) { return !Current(*held); });
-  if (all.empty() && !assigned_.contains(request.state())) {
-    return StateError(absl::StatusCode::kNotFound, "STATE_NOT_FOUND", request.state(),
-                      "is not known on this host");
-  }
+  if (all.empty() && !assigned_.contains(request.state()))
+    return StateNotFound(request.state()).error;
   for (const Generation* held : all) {
     if (held->phase() == v1::SHARD_PHASE_BUILDING && !IsCommitted(*held)) continue;
     return StateError(

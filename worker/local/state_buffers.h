@@ -15,15 +15,11 @@
 #include "remesh/v1/local.pb.h"
 #include "remesh/v1/worker.pb.h"
 #include "worker/local/lending.h"
+#include "worker/local/outcome.h"
 #include "worker/store/buffer_store.h"
 #include "worker/store/files_queue.h"
 
 namespace remesh::worker {
-
-// FAILED_PRECONDITION (STALE_SHARDS; host, state, state_uid): an earlier state of the same name
-// left buffers on this host, which only an operator who knows that they are not needed may free.
-absl::Status StaleShards(const std::string& host, const std::string& state,
-                         const std::string& state_uid);
 
 // Carries out the trainers' operations on this host's buffers. This class knows the states that the
 // planner assigned; the store knows the states that are allocated. Errors name the field and value.
@@ -41,7 +37,7 @@ class StateBuffers {
         reserved;  // Allocate's memory is reserved, or why not; OK if given up: ask again. Also OK
                    // when Lend's memory is open or was given up
   };
-  using LendDone = absl::AnyInvocable<void(absl::StatusOr<v1::SealResponse>)>;
+  using LendDone = absl::AnyInvocable<void(Outcome<v1::SealResponse>)>;
 
   // `host` is for error messages. `files` reserves memory; `loans`, which must have another thread,
   // opens and closes what trainers lend. So neither waits for the other, or for other users who
@@ -62,8 +58,7 @@ class StateBuffers {
   void Committed(const std::string& state, const std::string& state_uid, int64_t generation);
   void Retired(const std::string& state, const std::string& state_uid, int64_t generation);
   void TakenBack(const std::string& state, const std::string& state_uid, int64_t generation);
-  // Says that Forget() will follow: calls for another state of that name wait until then
-  // (BEING_RESERVED).
+  // Says that Forget() will follow: calls for another state of that name wait until then.
   void WillForget(const std::string& state, const std::string& state_uid);
   // Frees everything of the state with this uid, and nothing of other states that have or had its
   // name. Returns false while memory is being reserved for the state; `reserved` is called later.
@@ -79,24 +74,24 @@ class StateBuffers {
   // and hears of each generation.
   bool HasShards(const std::string& state) const;
 
-  // The calls of LocalService, without waiting; see local.proto. NOT_FOUND (STATE_NOT_FOUND,
-  // GENERATION_NOT_FOUND) and FAILED_PRECONDITION (NOT_READABLE) may become OK later; NOT_FOUND
-  // (GENERATION_RETIRED) never does. UNAVAILABLE (BEING_RESERVED): the caller must ask again after
-  // `reserved` was called. UNAVAILABLE (BEING_LENT), of Lend by the user `lender`: its memory is
-  // being opened, and a later task of the strand calls `done` with the answer. If the state changed
-  // meanwhile, that is BEING_RESERVED, as above, or, if the request has tokens, which are used up,
-  // ABORTED (STATE_CHANGED).
-  absl::StatusOr<v1::ShardsResponse> Allocate(const v1::AllocateRequest& request);
+  // The calls of LocalService, without waiting; see local.proto. An outcome that awaits kMemory
+  // changes when `reserved` was called. Lend by the user `lender` awaits kOpening while its memory
+  // is being opened; a later task of the strand calls `done` with the answer. If the state changed
+  // meanwhile, that awaits kMemory, or, if the request has tokens, which are used up, is ABORTED
+  // (STATE_CHANGED).
+  Outcome<v1::ShardsResponse> Allocate(const v1::AllocateRequest& request);
   absl::StatusOr<v1::SealResponse> Seal(const v1::SealRequest& request);
-  absl::StatusOr<v1::SealResponse> Lend(const v1::LendRequest& request, uid_t lender,
-                                        LendDone done);
+  Outcome<v1::SealResponse> Lend(const v1::LendRequest& request, uid_t lender, LendDone done);
   // Gives up the loan whose memory is being opened, if there is one.
   void StopLending(const std::string& state);
   absl::StatusOr<v1::SealResponse> Unseal(const v1::UnsealRequest& request);
-  absl::StatusOr<v1::ShardsResponse> GetShards(const v1::GetShardsRequest& request);
+  Outcome<v1::ShardsResponse> GetShards(const v1::GetShardsRequest& request);
   absl::Status Release(const v1::ReleaseRequest& request);
 
  private:
+  // What the planner assigned of the state that `held` is of; nullptr if it assigned nothing, or
+  // another state of the name.
+  const v1::Assignment* AssignmentOf(const Generation& held) const;
   // Whether `held` belongs to the state that has the name now, as far as the planner has reported.
   bool Current(const Generation& held) const;
   // Whether `held` was committed, as far as the planner has reported. If so, it stays when a
@@ -107,21 +102,29 @@ class StateBuffers {
   const v1::Assignment* ToBuild(const std::string& state) const;
   // The newest generation of the current state that is not pending; nullptr if there is none.
   const Generation* Newest(const std::string& state) const;
-  // Like Newest(), but an error if there is none. Starts the reservation if the state can be
-  // allocated, and then returns BEING_RESERVED.
-  absl::StatusOr<const Generation*> NewestOrReserve(const std::string& state);
-  absl::Status CheckNoneStale(const std::string& state) const;
+  // Like Newest(), but says why there is none. Starts the reservation if the state can be
+  // allocated, and then awaits it.
+  Outcome<const Generation*> NewestOrReserve(const std::string& state);
+  std::optional<Unanswered> CheckNoneStale(const std::string& state) const;
   // Frees a generation that is no longer readable, and calls `changed`. `write` is what the state's
   // next shards here are of, as far as it has begun.
   void Give(const Generation* held, const std::string& write = "");
   absl::Status Reserve(const v1::Assignment& assignment);
+  // Whether a trainer may write these shards of `held`.
+  absl::Status CheckWritable(const Generation& held, const std::vector<int>& shards) const;
+
+  // state_buffers_lending.cc
   struct Opening;
-  absl::Status CheckMayLend(const std::string& state) const;
+  // Whether two assignments of one state need the same memory.
+  static bool SameBuffers(v1::Assignment a, v1::Assignment b);
+  std::optional<Unanswered> CheckMayLend(const std::string& state) const;
   LoanTotals TotalsFor(uid_t lender);
   void Open(std::shared_ptr<Opening> opening);
-  static absl::Status StateChanged(const Opening& opening);
+  static Unanswered StateChanged(const Opening& opening);
   void Opened(Opening& opening);
-  absl::StatusOr<v1::SealResponse> FinishLending(Opening& opening);
+  Outcome<v1::SealResponse> FinishLending(Opening& opening);
+  v1::SealResponse GiveBack(const Generation* held, const std::string& write);
+
   void Reserved(Generation generation, const absl::Status& filled);
   void GiveUp(const std::string& state);
   // An empty generation if the state has no shard on this host; nullopt for other states.
@@ -129,14 +132,10 @@ class StateBuffers {
   // The generation if the planner reported that none of its shards lies here; nullopt for others.
   std::optional<Generation> AbsentGeneration(const std::string& state, int64_t generation) const;
   absl::StatusOr<const Generation*> ForSealing(const std::string& state) const;
-  absl::Status NoGeneration(const std::string& state, int64_t generation) const;
+  Unanswered NoGeneration(const std::string& state, int64_t generation) const;
   int32_t HostsOf(const Generation& held) const;
-  // The write of `held` once it is sealed by this name. FAILED_PRECONDITION: WRITE_DIFFERS, or
-  // STATE_MOVING for what would change a write that moves.
-  absl::StatusOr<std::string> WriteToSeal(const Generation& held, const std::string& name);
   absl::StatusOr<v1::SealResponse> SetSealed(const Generation* held, const std::vector<int>& shards,
                                              bool sealed, const std::string& write);
-  v1::SealResponse GiveBack(const Generation* held, const std::string& write);
   bool IsOver(const Generation& held) const;
 
   struct Reserving {

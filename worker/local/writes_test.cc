@@ -26,11 +26,11 @@ class WritesTest : public LendingTest {
     v1::AllocateRequest request;
     request.set_state(kLentState);
     for (;;) {
-      absl::Status status;
-      strand_.Post([&] { status = buffers_->Allocate(request).status(); });
+      Outcome<v1::ShardsResponse> outcome = absl::UnknownError("not run");
+      strand_.Post([&] { outcome = buffers_->Allocate(request); });
       Settle();
       Settle();
-      if (Reason(status) != "BEING_RESERVED") return status;
+      if (!Awaits(outcome.awaited(), Awaited::What::kMemory)) return outcome.error();
     }
   }
   absl::Status Seal(const std::string& write, int64_t device = -1) {

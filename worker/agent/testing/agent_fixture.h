@@ -159,7 +159,7 @@ class TestAgent {
     v1::GetShardsRequest request;
     request.set_state(kState);
     request.set_generation(generation);
-    return OnStrand([&](Agent& agent) { return agent.buffers().GetShards(request); });
+    return OnStrand([&](Agent& agent) { return agent.buffers().GetShards(request).Now(); });
   }
   absl::StatusOr<v1::SealResponse> Unseal() {
     v1::UnsealRequest request;

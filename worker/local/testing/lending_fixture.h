@@ -56,7 +56,13 @@ class LendingTest : public ::testing::Test {
     cgroup_ = directory_ + "_cgroup";  // no limit, unless a test writes one
     Open(nullptr);
   }
+  // A worker to which the planner has reported TwoShards().
   void Open(DeviceSegments* segments) {
+    Start(segments);
+    buffers_->Assign(TwoShards());
+  }
+  // A worker to which the planner has reported nothing yet.
+  void Start(DeviceSegments* segments = nullptr) {
     store_ = *BufferStore::Open({.directory = directory_,
                                  .boot_id = "boot",
                                  .devices = 2,
@@ -69,7 +75,6 @@ class LendingTest : public ::testing::Test {
             .moving = [this](const std::string&) { return moving_; },
             .changed = [this](const v1::StateManifest& manifest) { changes_.push_back(manifest); },
             .reserved = [](const std::string&, const absl::Status&) {}});
-    buffers_->Assign(TwoShards());
   }
   ~LendingTest() override {
     std::filesystem::remove_all(directory_);
@@ -121,7 +126,7 @@ class LendingTest : public ::testing::Test {
     }
   }
   absl::StatusOr<v1::SealResponse> Lend(const v1::LendRequest& request, uid_t lender = getuid()) {
-    absl::StatusOr<v1::SealResponse> now, later;
+    Outcome<v1::SealResponse> now = absl::UnknownError("not run"), later = now;
     strand_.Post([&] {
       now = buffers_->Lend(request, lender, [&](auto lent) { later = std::move(lent); });
     });
@@ -129,7 +134,11 @@ class LendingTest : public ::testing::Test {
     strand_.Post([&] { asked.Notify(); });
     asked.WaitForNotification();
     Settle();
-    return GetErrorInfo(now.status()).reason == "BEING_LENT" ? later : now;
+    const bool opens = Awaits(now.awaited(), Awaited::What::kOpening);
+    return (opens ? std::move(later) : std::move(now)).Now();
+  }
+  static bool Awaits(const std::optional<Awaited>& awaited, Awaited::What what) {
+    return awaited && awaited->what == what;
   }
   absl::Status Refusal(const v1::LendRequest& request) { return Lend(request).status(); }
 
