@@ -109,6 +109,10 @@ class LocalWorld {
       buffers_.Assign(command.assign_state().assignment());
       calls_.Retry(command.assign_state().assignment().state());
     }
+    if (command.has_commit_write()) {
+      buffers_.CommitWrite(command.commit_write());
+      calls_.Retry(command.commit_write().state());
+    }
     if (command.has_forget_state()) {
       buffers_.Forget(command.forget_state().state(), command.forget_state().state_uid());
       calls_.Retry(command.forget_state().state());

@@ -22,7 +22,7 @@ std::string KeyOf(const v1::AttemptId& id) {
 // journal it is.
 bool BindsToJournal(const v1::AttachResponse& response) {
   return response.has_welcome() || response.has_commit() || response.has_retire() ||
-         response.has_abort() || response.has_forget_state();
+         response.has_abort() || response.has_forget_state() || response.has_commit_write();
 }
 
 absl::Status WorkerStops() {
@@ -90,6 +90,7 @@ v1::Register Agent::Attaching() {
     address.set_transport(link);
     address.set_address(data_->transport_address());
   }
+  message.set_supports_write_once(true);
   message.set_highest_epoch(record.highest_epoch());
   message.set_incarnation(incarnation_);
   message.set_last_incarnation(record.incarnation());
@@ -192,6 +193,9 @@ void Agent::Execute(const v1::AttachResponse& response) {
       return;
     case v1::AttachResponse::kDropCommunicators:
       return data_->DropLasting(response.drop_communicators().name());
+    case v1::AttachResponse::kCommitWrite:
+      buffers_.CommitWrite(response.commit_write());
+      return calls_.Retry(response.commit_write().state());
     case v1::AttachResponse::COMMAND_NOT_SET:
       return;  // of a newer planner
   }

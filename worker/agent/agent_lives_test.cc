@@ -52,6 +52,36 @@ TEST_F(AgentTest, APlannerThatComesBackIsToldAgain) {
   Abort();
 }
 
+TEST_F(AgentTest, WhoWaitsForAStateThatIsWrittenOnceReadsItWhenItIsCommitted) {
+  EXPECT_TRUE(hosts_[0]->Attach().supports_write_once());
+  v1::Assignment once = Rows(0);
+  once.set_state_uid("uid");
+  once.set_write_once(true);
+  Command(0,
+          [&](v1::AttachResponse& c) { *c.mutable_assign_state()->mutable_assignment() = once; });
+  ReadyToMove();
+  auto shards = hosts_[0]->AwaitShards(1);
+  EXPECT_EQ(GetErrorInfo(hosts_[0]->GetShards(1).status()).reason, "GENERATION_NOT_FOUND");
+  const auto commit = [](v1::AttachResponse& c) {
+    c.mutable_commit_write()->set_state(kState);
+    c.mutable_commit_write()->set_state_uid("uid");
+    c.mutable_commit_write()->set_generation(1);
+    c.mutable_position()->set_leadership("first");
+    c.mutable_position()->set_sequence(7);
+  };
+  Command(0, commit, /*epoch=*/4);
+  ASSERT_EQ(hosts_[0]->disconnects.size(), 1u) << "a planner of an older epoch commits nothing";
+  EXPECT_FALSE(hosts_[0]->GetShards(1).ok());
+  hosts_[0]->Attach();
+  Command(0, commit);
+  ASSERT_TRUE(shards.get().ok());
+  EXPECT_TRUE(hosts_[0]->Right(*hosts_[0]->GetShards(1)));
+  EXPECT_EQ(hosts_[0]->Attach().position().sequence(), 7u) << "no journal may forget the commit";
+  hosts_[0].reset();
+  StartHost(0);
+  EXPECT_TRUE(hosts_[0]->GetShards(1).ok());
+}
+
 // Two hosts whose devices may fail.
 class AgentWithGpusTest : public TestDevicesTest {
  protected:

@@ -17,7 +17,7 @@ namespace remesh::worker {
 struct Awaited {
   enum class What {
     kState,       // that the state is created
-    kGeneration,  // that the generation comes to this host
+    kGeneration,  // that the generation comes to this host, or is committed
     kSeal,        // that the generation, which is here, is readable
     kMemory,      // the state's memory, which is being reserved or freed
     kOpening,     // the call's own memory, which is being opened

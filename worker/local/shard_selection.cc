@@ -126,6 +126,7 @@ v1::ShardsResponse DescribeShards(const Generation& generation, const std::vecto
   const v1::Assignment& assignment = generation.manifest.assignment();
   v1::ShardsResponse response;
   response.set_generation(generation.number());
+  response.set_state_uid(generation.state_uid());
   for (const int i : shards) {
     const v1::ShardSpec& spec = assignment.shards(i);
     const v1::AssignedArray& array = assignment.arrays(spec.array());

@@ -17,6 +17,8 @@
 namespace remesh::worker {
 namespace {
 
+constexpr int64_t kFirst = 1;  // the generation that trainers write
+
 std::string ShardName(const Generation& held, int shard) {
   const v1::Assignment& assignment = held.manifest.assignment();
   const v1::ShardSpec& spec = assignment.shards(shard);
@@ -41,12 +43,48 @@ bool StateBuffers::Assign(const v1::Assignment& assignment) {
       google::protobuf::util::MessageDifferencer::Equals(known, assignment)) {
     return false;
   }
+  const bool stays_committed = known.write_once() && known.committed() &&
+                               known.state_uid() == assignment.state_uid() &&
+                               known.generation() == assignment.generation();
   known = assignment;
+  if (stays_committed) known.set_committed(true);
   // No trainer has seen the buffers that are still being reserved.
   const auto it = reserving_.find(assignment.state());
   if (it != reserving_.end() && it->second.state_uid != assignment.state_uid())
     GiveUp(assignment.state());
+  if (known.write_once() && known.committed()) KeepCommitted(known);
   return true;
+}
+
+void StateBuffers::CommitWrite(const v1::CommitWrite& command) {
+  const auto it = assigned_.find(command.state());
+  const bool assigned = it != assigned_.end() && it->second.write_once() &&
+                        it->second.state_uid() == command.state_uid() &&
+                        it->second.generation() == command.generation();
+  if (assigned) it->second.set_committed(true);
+  v1::Assignment committed;
+  committed.set_state(command.state());
+  committed.set_state_uid(command.state_uid());
+  committed.set_generation(command.generation());
+  KeepCommitted(committed);
+}
+
+// Unsealed memory was given out after this host had lost what it had sealed. If that became
+// readable, the state would hold something else than was committed.
+void StateBuffers::KeepCommitted(const v1::Assignment& committed) {
+  const std::string& state = committed.state();
+  if (committed.generation() != kFirst) return;
+  const auto reserving = reserving_.find(state);
+  if (reserving != reserving_.end() && reserving->second.state_uid == committed.state_uid() &&
+      ToBuild(state) == nullptr) {
+    GiveUp(state);
+  }
+  const Generation* held = store_->Find(state, kFirst);
+  const bool of_it = held != nullptr && held->state_uid() == committed.state_uid();
+  if (!of_it || held->pending() || !IsWrittenOnce(state)) return;
+  if (!held->all_sealed()) return Give(held);
+  // Without the note on disk, the next life of the worker learns it from its assignment.
+  store_->NoteCommitted(state, kFirst).IgnoreError();
 }
 
 void StateBuffers::Announce(const std::string& state, int64_t generation) {
@@ -131,6 +169,31 @@ bool StateBuffers::Current(const Generation& held) const {
   return !assigned_.contains(held.state()) || AssignmentOf(held) != nullptr;
 }
 
+bool StateBuffers::IsWrittenOnce(const std::string& state) const {
+  const auto it = assigned_.find(state);
+  if (it != assigned_.end() && it->second.write_once()) return true;
+  const std::vector<const Generation*> all = store_->ListOf(state);
+  return std::any_of(all.begin(), all.end(), [this](const Generation* held) {
+    return Current(*held) && held->manifest.assignment().write_once();
+  });
+}
+
+std::optional<std::string> StateBuffers::UidOf(const std::string& state) const {
+  const auto it = assigned_.find(state);
+  if (it != assigned_.end()) return it->second.state_uid();
+  if (const Generation* held = Newest(state); held != nullptr) return held->state_uid();
+  return std::nullopt;
+}
+
+std::optional<Unanswered> StateBuffers::CheckUid(const std::string& state,
+                                                 const std::string& asked) const {
+  if (asked.empty()) return std::nullopt;
+  const std::optional<std::string> known = UidOf(state);
+  if (!known || *known == asked) return std::nullopt;
+  return Unanswered{StateReplaced(state, *known, asked),
+                    Awaited{.state = state, .what = Awaited::What::kState}};
+}
+
 void StateBuffers::ForgetAbsent() {
   std::erase_if(assigned_, [](const auto& entry) { return entry.second.shards().empty(); });
   std::erase_if(passed_, [this](const auto& entry) { return !assigned_.contains(entry.first); });
@@ -152,6 +215,7 @@ std::optional<Generation> StateBuffers::AbsentGeneration(const std::string& stat
       it->second.generation() != generation) {
     return std::nullopt;
   }
+  if (it->second.write_once() && !it->second.committed()) return std::nullopt;
   const Generation* newest = Newest(state);
   if (newest != nullptr && newest->number() > generation) return std::nullopt;
   Generation nothing;
@@ -255,6 +319,7 @@ void StateBuffers::GiveUp(const std::string& state) {
 
 Outcome<v1::ShardsResponse> StateBuffers::Allocate(const v1::AllocateRequest& request) {
   RETURN_IF_ERROR(CheckStateName(request.state()));
+  if (auto other = CheckUid(request.state(), request.state_uid())) return *std::move(other);
   if (const auto nothing = Absent(request.state())) {
     RETURN_IF_ERROR(SelectShards(*nothing, request.shards()).status());
     return DescribeShards(*nothing, {});
@@ -272,6 +337,12 @@ absl::Status StateBuffers::CheckWritable(const Generation& held,
   const auto sealed = [&](int shard) { return held.manifest.sealed(shard); };
   const auto first = std::find_if(shards.begin(), shards.end(), sealed);
   if (first == shards.end()) return absl::OkStatus();
+  const bool once = IsWrittenOnce(held.state());
+  if (once && (held.all_sealed() || IsCommitted(held))) {
+    return StateError(absl::StatusCode::kFailedPrecondition, "STATE_COMMITTED", held.state(),
+                      "is written once, and all of it is sealed on this host: its shards can be "
+                      "read (GetShards, remeshctl get); to write again, create another state");
+  }
   if (held.manifest.assignment().committed()) {
     return StateError(absl::StatusCode::kFailedPrecondition, "STATE_COMMITTED", held.state(),
                       "is committed: its shards can be read (GetShards, remeshctl get); to "
@@ -279,7 +350,9 @@ absl::Status StateBuffers::CheckWritable(const Generation& held,
   }
   const std::string name = ShardName(held, *first);
   return StateError(absl::StatusCode::kFailedPrecondition, "SHARD_SEALED", held.state(),
-                    absl::StrCat("has a sealed shard ", name, ": Unseal it first"),
+                    absl::StrCat("has a sealed shard ", name,
+                                 once ? ", which is written once: ask for those that are not sealed"
+                                      : ": Unseal it first"),
                     {{"shard", name}});
 }
 
@@ -306,6 +379,7 @@ absl::StatusOr<v1::SealResponse> StateBuffers::SetSealed(const Generation* held,
   response.set_sealed_shards(held->sealed_shards());
   response.set_total_shards(held->manifest.sealed_size());
   response.set_generation(held->number());
+  response.set_state_uid(held->state_uid());
   return response;
 }
 
@@ -319,17 +393,22 @@ int32_t StateBuffers::HostsOf(const Generation& held) const {
 absl::StatusOr<v1::SealResponse> StateBuffers::Seal(const v1::SealRequest& request) {
   RETURN_IF_ERROR(CheckStateName(request.state()));
   RETURN_IF_ERROR(CheckWriteName(request.write()));
+  if (const auto other = CheckUid(request.state(), request.state_uid())) return other->error;
   // Every host of a job may seal, whether or not it has a shard.
   if (const auto nothing = Absent(request.state())) {
     RETURN_IF_ERROR(SelectShards(*nothing, request.shards()).status());
     v1::SealResponse response;
     response.set_generation(nothing->number());
+    response.set_state_uid(nothing->state_uid());
     return response;
   }
   ASSIGN_OR_RETURN(const Generation* held, ForSealing(request.state()));
   ASSIGN_OR_RETURN(const std::vector<int> shards, SelectShards(*held, request.shards()));
+  const bool committed = IsWrittenOnce(request.state()) && IsCommitted(*held);
   const auto moving = [&] { return hooks_.moving(request.state()); };
-  ASSIGN_OR_RETURN(const std::string write, WriteToSeal(*held, request.write(), moving));
+  ASSIGN_OR_RETURN(const std::string write, committed
+                                                ? WriteOfCommitted(*held, request.write())
+                                                : WriteToSeal(*held, request.write(), moving));
   return SetSealed(held, shards, true, write);
 }
 
@@ -343,6 +422,10 @@ bool StateBuffers::IsOver(const Generation& held) const {
 absl::StatusOr<v1::SealResponse> StateBuffers::Unseal(const v1::UnsealRequest& request) {
   RETURN_IF_ERROR(CheckStateName(request.state()));
   RETURN_IF_ERROR(CheckWriteName(request.write()));
+  if (IsWrittenOnce(request.state())) {
+    return WrittenOnce(request.state(),
+                       "its sealed shards stay sealed; to write again, create another state");
+  }
   ASSIGN_OR_RETURN(const Generation* held, ForSealing(request.state()));
   ASSIGN_OR_RETURN(const std::vector<int> shards, SelectShards(*held, request.shards()));
   if (hooks_.moving(request.state())) return StateMoving(request.state());
@@ -379,11 +462,20 @@ Unanswered StateBuffers::NoGeneration(const std::string& state, int64_t generati
           std::nullopt};
 }
 
+// Whether every host must seal its shards before anybody may read `held`.
+bool StateBuffers::AwaitsCommit(const Generation& held) const {
+  if (held.number() != kFirst || !IsWrittenOnce(held.state()) || IsCommitted(held)) return false;
+  const v1::Assignment* const assigned = AssignmentOf(held);
+  const bool moved = assigned != nullptr && assigned->generation() > kFirst;
+  return !moved && Newest(held.state()) == &held;
+}
+
 Outcome<v1::ShardsResponse> StateBuffers::GetShards(const v1::GetShardsRequest& request) {
   const std::string& state = request.state();
   RETURN_IF_ERROR(CheckStateName(state));
   const std::string number = absl::StrCat(request.generation());
   if (request.generation() < 1) return InvalidField("generation", number, "must be >= 1");
+  if (auto other = CheckUid(state, request.state_uid())) return *std::move(other);
   const Generation* held = store_->Find(state, request.generation());
   if (held == nullptr || !Current(*held)) {
     // Where nothing has to be written or moved, nothing is to be waited for.
@@ -392,6 +484,14 @@ Outcome<v1::ShardsResponse> StateBuffers::GetShards(const v1::GetShardsRequest& 
       return DescribeShards(*nothing, {});
     }
     return NoGeneration(state, request.generation());
+  }
+  if (AwaitsCommit(*held)) {
+    return Unanswered{
+        StateError(absl::StatusCode::kNotFound, "GENERATION_NOT_FOUND", state,
+                   absl::StrCat("has generation ", number,
+                                " here, but it is not committed: every host must seal it first"),
+                   {{"generation", number}}),
+        Awaited{.state = state, .what = Awaited::What::kGeneration}};
   }
   const bool unsealed_again = held->manifest.assignment().committed();
   if (held->pending() || (held->phase() != v1::SHARD_PHASE_READY && !unsealed_again)) {
@@ -411,19 +511,24 @@ Outcome<v1::ShardsResponse> StateBuffers::GetShards(const v1::GetShardsRequest& 
   return DescribeShards(*held, shards);
 }
 
+absl::Status StateBuffers::CheckReleasable(const Generation& held) const {
+  if (held.phase() != v1::SHARD_PHASE_BUILDING || IsCommitted(held)) {
+    return StateError(
+        absl::StatusCode::kFailedPrecondition, "GENERATION_READABLE", held.state(),
+        absl::StrCat("has a readable generation ", held.number(), ": DeleteState frees it"),
+        {{"generation", absl::StrCat(held.number())}});
+  }
+  if (held.sealed_shards() == 0 || !IsWrittenOnce(held.state())) return absl::OkStatus();
+  return WrittenOnce(held.state(), "its sealed shards stay: DeleteState frees them");
+}
+
 absl::Status StateBuffers::Release(const v1::ReleaseRequest& request) {
   RETURN_IF_ERROR(CheckStateName(request.state()));
   std::vector<const Generation*> all = store_->ListOf(request.state());
   std::erase_if(all, [this](const Generation* held) { return !Current(*held); });
   if (all.empty() && !assigned_.contains(request.state()))
     return StateNotFound(request.state()).error;
-  for (const Generation* held : all) {
-    if (held->phase() == v1::SHARD_PHASE_BUILDING && !IsCommitted(*held)) continue;
-    return StateError(
-        absl::StatusCode::kFailedPrecondition, "GENERATION_READABLE", request.state(),
-        absl::StrCat("has a readable generation ", held->number(), ": DeleteState frees it"),
-        {{"generation", absl::StrCat(held->number())}});
-  }
+  for (const Generation* held : all) RETURN_IF_ERROR(CheckReleasable(*held));
   if (reserving_.contains(request.state())) GiveUp(request.state());
   for (const Generation* held : all) {
     const std::string write = held->write();

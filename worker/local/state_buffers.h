@@ -58,6 +58,9 @@ class StateBuffers {
   void Committed(const std::string& state, const std::string& state_uid, int64_t generation);
   void Retired(const std::string& state, const std::string& state_uid, int64_t generation);
   void TakenBack(const std::string& state, const std::string& state_uid, int64_t generation);
+  // The planner committed the first fill of a state that is written once: it is readable, and no
+  // memory is given out for it any more. Ignored for a state or generation that is not known here.
+  void CommitWrite(const v1::CommitWrite& command);
   // Says that Forget() will follow: calls for another state of that name wait until then.
   void WillForget(const std::string& state, const std::string& state_uid);
   // Frees everything of the state with this uid, and nothing of other states that have or had its
@@ -97,6 +100,13 @@ class StateBuffers {
   // Whether `held` was committed, as far as the planner has reported. If so, it stays when a
   // trainer unseals it.
   bool IsCommitted(const Generation& held) const;
+  // Whether the state is written once, as far as this host knows. A manifest knows it before the
+  // planner has reported the state to this life of the worker.
+  bool IsWrittenOnce(const std::string& state) const;
+  // The uid of the state that has the name; nullopt if this host knows no such state.
+  std::optional<std::string> UidOf(const std::string& state) const;
+  // STATE_REPLACED if this host knows another uid than `asked`, which may be empty.
+  std::optional<Unanswered> CheckUid(const std::string& state, const std::string& asked) const;
   // The assignment whose buffers trainers may fill for the first time; nullptr if there is none, or
   // the state has a later generation.
   const v1::Assignment* ToBuild(const std::string& state) const;
@@ -112,6 +122,10 @@ class StateBuffers {
   absl::Status Reserve(const v1::Assignment& assignment);
   // Whether a trainer may write these shards of `held`.
   absl::Status CheckWritable(const Generation& held, const std::vector<int>& shards) const;
+  absl::Status CheckReleasable(const Generation& held) const;
+  bool AwaitsCommit(const Generation& held) const;
+  // What lies here of a first fill that is committed stays; what is not sealed is no part of it.
+  void KeepCommitted(const v1::Assignment& committed);
 
   // state_buffers_lending.cc
   struct Opening;

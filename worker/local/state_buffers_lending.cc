@@ -32,6 +32,10 @@ bool StateBuffers::SameBuffers(v1::Assignment a, v1::Assignment b) {
 std::optional<Unanswered> StateBuffers::CheckMayLend(const std::string& state) const {
   if (absl::Status name = CheckStateName(state); !name.ok())
     return Unanswered{std::move(name), std::nullopt};
+  if (IsWrittenOnce(state)) {
+    return Unanswered{WrittenOnce(state, "lent memory could change later: Allocate and write"),
+                      std::nullopt};
+  }
   if (auto stale = CheckNoneStale(state)) return stale;
   if (!assigned_.contains(state)) return StateNotFound(state);
   const auto reserving = reserving_.find(state);
@@ -68,6 +72,7 @@ Outcome<v1::SealResponse> StateBuffers::Lend(const v1::LendRequest& request, uid
   if (assignment.shards().empty()) {
     v1::SealResponse response;
     response.set_generation(assignment.generation());
+    response.set_state_uid(assignment.state_uid());
     return response;
   }
   if (request.write().empty() && assignment.hosts() > 1 &&
@@ -137,6 +142,7 @@ Outcome<v1::SealResponse> StateBuffers::FinishLending(Opening& opening) {
   hooks_.changed(held->Summary());
   v1::SealResponse response;
   response.set_generation(held->number());
+  response.set_state_uid(held->state_uid());
   response.set_sealed_shards(held->sealed_shards());
   response.set_total_shards(held->manifest.sealed_size());
   return response;
@@ -153,6 +159,7 @@ v1::SealResponse StateBuffers::GiveBack(const Generation* held, const std::strin
   v1::SealResponse response;
   response.set_total_shards(held->manifest.sealed_size());
   response.set_generation(held->number());
+  response.set_state_uid(held->state_uid());
   Give(held, write);
   return response;
 }

@@ -43,4 +43,19 @@ absl::Status StaleShards(const std::string& host, const std::string& state,
                     {{"host", host}, {"state_uid", state_uid}});
 }
 
+absl::Status StateReplaced(const std::string& state, const std::string& state_uid,
+                           const std::string& asked_uid) {
+  return StateError(
+      absl::StatusCode::kFailedPrecondition, "STATE_REPLACED", state,
+      absl::StrCat("has uid ", state_uid, " here, and the call is about uid ", asked_uid,
+                   ", another state of its name: GetState says which "
+                   "one there is now"),
+      {{"state_uid", state_uid}, {"asked_uid", asked_uid}});
+}
+
+absl::Status WrittenOnce(const std::string& state, const std::string& what) {
+  return StateError(absl::StatusCode::kFailedPrecondition, "WRITE_ONCE", state,
+                    absl::StrCat("is written once: ", what));
+}
+
 }  // namespace remesh::worker

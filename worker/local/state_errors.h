@@ -26,5 +26,11 @@ absl::Status StateMoving(const std::string& state);
 // left buffers on this host, which only an operator who knows that they are not needed may free.
 absl::Status StaleShards(const std::string& host, const std::string& state,
                          const std::string& state_uid);
+// FAILED_PRECONDITION (STATE_REPLACED; state, state_uid, asked_uid): the state of that name has
+// another uid here than the call names.
+absl::Status StateReplaced(const std::string& state, const std::string& state_uid,
+                           const std::string& asked_uid);
+// FAILED_PRECONDITION (WRITE_ONCE): what is sealed of the state stays so.
+absl::Status WrittenOnce(const std::string& state, const std::string& what);
 
 }  // namespace remesh::worker

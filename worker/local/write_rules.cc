@@ -56,4 +56,11 @@ absl::StatusOr<std::string> WriteToSeal(const Generation& held, const std::strin
   return name;
 }
 
+absl::StatusOr<std::string> WriteOfCommitted(const Generation& held, const std::string& name) {
+  if (name.empty() || name == held.write()) return held.write();
+  return WriteDiffers(held, name,
+                      absl::StrCat("is written once, and committed as write \"", held.write(),
+                                   "\": create another state for write \"", name, "\""));
+}
+
 }  // namespace remesh::worker

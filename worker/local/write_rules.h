@@ -21,4 +21,7 @@ absl::Status WriteIdNeeded(const std::string& state, int32_t hosts);
 absl::StatusOr<std::string> WriteToSeal(const Generation& held, const std::string& name,
                                         absl::FunctionRef<bool()> moving);
 
+// As WriteToSeal() for a generation that was written once and is committed: its write stays.
+absl::StatusOr<std::string> WriteOfCommitted(const Generation& held, const std::string& name);
+
 }  // namespace remesh::worker

@@ -400,6 +400,15 @@ absl::Status BufferStore::SetSealed(const std::string& state, int64_t generation
   return absl::OkStatus();
 }
 
+absl::Status BufferStore::NoteCommitted(const std::string& state, int64_t generation) {
+  const auto it = generations_.find({state, generation});
+  REMESH_CHECK(it != generations_.end() && it->second.all_sealed());
+  Generation& held = it->second;
+  if (held.manifest.assignment().committed()) return absl::OkStatus();
+  held.manifest.mutable_assignment()->set_committed(true);
+  return held.lent ? absl::OkStatus() : Write(held);
+}
+
 absl::Status BufferStore::NoteModified(const std::string& state, int64_t generation) {
   const auto it = generations_.find({state, generation});
   if (it == generations_.end() || it->second.modified()) return absl::OkStatus();

@@ -100,6 +100,10 @@ class BufferStore {
   // Names the write of a generation that is lent. REQUIRES: it is here and lent.
   void SetLentWrite(const std::string& state, int64_t generation, const std::string& write);
 
+  // Makes the assignment in the manifest committed. REQUIRES: the generation is here, with all
+  // shards sealed.
+  absl::Status NoteCommitted(const std::string& state, int64_t generation);
+
   // Makes the generation modified(), for this life and later ones, if it is
   // here. If that cannot be written, only for this life.
   absl::Status NoteModified(const std::string& state, int64_t generation);

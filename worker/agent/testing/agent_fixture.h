@@ -161,6 +161,21 @@ class TestAgent {
     request.set_generation(generation);
     return OnStrand([&](Agent& agent) { return agent.buffers().GetShards(request).Now(); });
   }
+  // Begins a call that may wait. The answer is in the future.
+  std::future<absl::StatusOr<v1::ShardsResponse>> AwaitShards(int64_t generation) {
+    v1::GetShardsRequest request;
+    request.set_state(kState);
+    request.set_generation(generation);
+    request.set_wait(true);
+    auto answer = std::make_shared<std::promise<absl::StatusOr<v1::ShardsResponse>>>();
+    auto result = answer->get_future();
+    OnStrand([&](Agent& agent) {
+      agent.calls().GetShards(++call_, request, getuid(),
+                              [answer](auto shards) { answer->set_value(std::move(shards)); });
+      return true;
+    });
+    return result;
+  }
   absl::StatusOr<v1::SealResponse> Unseal() {
     v1::UnsealRequest request;
     request.set_state(kState);
