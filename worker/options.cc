@@ -13,6 +13,7 @@
 #include <string>
 
 #include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -29,6 +30,12 @@
 
 namespace remesh::worker {
 namespace {
+
+// The host of HOST:PORT, without the brackets of IPv6; "" for another form.
+std::string HostOf(const std::string& address) {
+  const std::optional<HostPort> split = SplitHostPort(address);
+  return split ? split->host : "";
+}
 
 // This machine's local address on the route to `address` (HOST:PORT); "" if there is none.
 std::string AddressTowards(const std::string& address) {
@@ -128,6 +135,20 @@ absl::Status CheckDevice(const WorkerOptions& options) {
                    " with transport nccl, and host with others: transport is ", options.transport));
 }
 
+// Trainers read the address, so it may hold nothing but a name and a port.
+absl::Status CheckAdvertised(const std::string& address) {
+  const size_t at = address.rfind('@');
+  if (at != std::string::npos) {
+    return InvalidField("advertise_server", absl::StrCat("(not shown)", address.substr(at)),
+                        "must be HOST:PORT without a user or password: every trainer can read it");
+  }
+  const std::string host = HostOf(address);
+  const auto fits = [](char c) { return absl::ascii_isalnum(c) || absl::StrContains("._-:%", c); };
+  const bool is_name = !host.empty() && std::all_of(host.begin(), host.end(), fits);
+  if (is_name || address.empty()) return absl::OkStatus();
+  return InvalidField("advertise_server", address, "must be HOST:PORT, HOST a name or IP address");
+}
+
 absl::Status CheckDataPlane(const WorkerOptions& options) {
   RETURN_IF_ERROR(
       CheckOneOf("transport", options.transport, {kTcpTransport, kUcxTransport, kNcclTransport}));
@@ -151,6 +172,7 @@ std::vector<absl::Status> CompleteHere(WorkerOptions& options) {
                                         CompleteDevices(options),
                                         CompleteCapacities(options),
                                         CheckSocketPath(options.socket_path),
+                                        CheckAdvertised(options.advertise_server),
                                         SocketRulesOf(options).status(),
                                         CheckDataPlane(options)};
   std::erase_if(problems, [](const absl::Status& status) { return status.ok(); });
@@ -164,6 +186,11 @@ void AddHostSettings(WorkerOptions& options, service::Settings& settings) {
       "Name under which the host registers, unique among workers; empty: the machine's host name.");
   settings.AddAddress("server_address", &options.server_address, "HOST:PORT of the server.",
                       {.port_min = 1});
+  settings.AddAddress(
+      "advertise_server", &options.advertise_server,
+      "HOST:PORT at which trainers of this host reach the server, without credentials, "
+      "because the worker gives it to every caller; empty: server_address.",
+      {.port_min = 1, .optional = true});
   settings.AddDuration("keepalive_time", &options.keepalive_time,
                        "A connection on which the server is silent for this long is probed. At "
                        "least 1s, because the server refuses more frequent probes.",
@@ -331,6 +358,17 @@ absl::Status Complete(WorkerOptions& options) {
                         "must be a host that can be found, or set data_bind_address");
   }
   return absl::OkStatus();
+}
+
+AdvertisedServer ServerForTrainers(const WorkerOptions& options) {
+  AdvertisedServer server{.address = options.advertise_server,
+                          .tls_server_name = options.tls_server_name};
+  if (server.address.empty()) server.address = options.server_address;
+  const std::string dialled = HostOf(options.server_address);
+  const bool other_name = HostOf(server.address) != dialled;
+  const bool tls = !options.tls.ca.empty();
+  if (tls && other_name && server.tls_server_name.empty()) server.tls_server_name = dialled;
+  return server;
 }
 
 absl::StatusOr<SocketRules> SocketRulesOf(const WorkerOptions& options) {

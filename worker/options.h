@@ -10,6 +10,7 @@
 #include "service/settings/settings.h"
 #include "service/tls/certificates.h"
 #include "worker/gpu_kind.h"
+#include "worker/local/host_facts.h"
 #include "worker/local/socket_gate.h"
 
 namespace remesh::worker {
@@ -18,6 +19,7 @@ namespace remesh::worker {
 struct WorkerOptions {
   std::string host;
   std::string server_address = "127.0.0.1:7070";
+  std::string advertise_server;  // empty: server_address
   std::chrono::nanoseconds keepalive_time = std::chrono::seconds(5);
   std::chrono::nanoseconds keepalive_timeout = std::chrono::seconds(15);
   service::CertificateFiles tls;
@@ -72,6 +74,9 @@ bool HasAssignedIds(const WorkerOptions& options);
 // or to the preset (capacities), and the join token. INVALID_ARGUMENT naming the key of a setting
 // that is not possible.
 absl::Status Complete(WorkerOptions& options);
+// How trainers of this host reach the server. With TLS they check the same name as the worker, also
+// if they dial another.
+AdvertisedServer ServerForTrainers(const WorkerOptions& options);
 // The rules for who may call on the socket. INVALID_ARGUMENT: see MakeSocketRules().
 absl::StatusOr<SocketRules> SocketRulesOf(const WorkerOptions& options);
 // The first error of Complete() that can be found without network and files.

@@ -37,6 +37,39 @@ TEST(WorkerOptionsTest, LeftToTheMachine) {
   EXPECT_EQ(options.data_bind_address, "127.0.0.1");  // towards a planner on 127.0.0.1
 }
 
+TEST(WorkerOptionsTest, TrainersGetTheServersAddressOfTheWorkerOrTheirOwn) {
+  WorkerOptions options;
+  options.server_address = "planner.internal:7070";
+  EXPECT_EQ(ServerForTrainers(options).address, "planner.internal:7070");
+  options.advertise_server = "planner.example:443";
+  EXPECT_EQ(ServerForTrainers(options).address, "planner.example:443");
+  EXPECT_EQ(ServerForTrainers(options).tls_server_name, "") << "without TLS";
+  options.tls = {.ca = "ca", .certificate = "certificate", .key = "key"};
+  EXPECT_EQ(ServerForTrainers(options).tls_server_name, "planner.internal")
+      << "its certificate need not have the other name";
+  options.advertise_server = "planner.internal:443";
+  EXPECT_EQ(ServerForTrainers(options).tls_server_name, "");
+  options.tls_server_name = "planner";
+  EXPECT_EQ(ServerForTrainers(options).tls_server_name, "planner");
+}
+
+TEST(WorkerOptionsTest, TheServersAddressForTrainersHasNoCredentials) {
+  for (const char* address : {"secret@planner:7070", "a/b:7070", "a b:7070"}) {
+    WorkerOptions options;
+    options.devices = 1;
+    options.advertise_server = address;
+    const absl::Status refused = ValidateHere(options);
+    EXPECT_EQ(FieldOf(refused), "advertise_server") << address;
+    EXPECT_EQ(std::string(refused.message()).find("secret"), std::string::npos) << refused;
+  }
+  for (const char* address : {"", "planner:7070", "10.0.0.1:1", "[fe80::1%eth0]:7070"}) {
+    WorkerOptions options;
+    options.devices = 1;
+    options.advertise_server = address;
+    EXPECT_TRUE(ValidateHere(options).ok()) << address;
+  }
+}
+
 // Regression: the worker began with a name that the server refuses, and asked for ever.
 TEST(WorkerOptionsTest, TheHostsNameIsOneThatTheServerTakes) {
   for (const char* host : {"a b", "-a", "a/b", "\x7f"}) {

@@ -225,7 +225,8 @@ absl::StatusOr<Agent::Options> Worker::LoadRecord() {
       .identity = Identity(),
       .memory = std::move(memory),
       .mover = {.limits = {static_cast<int>(options_.slices_in_flight), options_.staging_bytes},
-                .rechecks_always = options_.recheck_sources == "always"}};
+                .rechecks_always = options_.recheck_sources == "always"},
+      .server = ServerForTrainers(options_)};
 }
 
 v1::Register Worker::Identity() const {
@@ -293,7 +294,10 @@ void Worker::MakeLink() {
   events.disconnected = [this](const grpc::Status& status) {
     attached_ = false;
     metrics_->SetAttached(false);
-    strand_->Post([this] { store_->EmptyPool(); });
+    strand_->Post([this] {
+      agent_->Disconnected();
+      store_->EmptyPool();
+    });
     return Disconnected(service::StatusFromGrpc(status));
   };
   events.heartbeat = [this] {

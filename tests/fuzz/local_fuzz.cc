@@ -77,10 +77,20 @@ class LocalWorld {
         return calls_.Cancel(call.cancel());
       case LocalInput::Call::kLend:
         return Lend(call.lend());
+      case LocalInput::Call::kGetHost:
+        return GetHost(call.get_host());
       case LocalInput::Call::kProgram:
       case LocalInput::Call::WHAT_NOT_SET:
         return;
     }
+  }
+
+  void GetHost(const v1::GetHostRequest& request) {
+    ++waiting_;
+    calls_.GetHost(++last_, request, 0, [this](const absl::StatusOr<v1::GetHostResponse>& host) {
+      --waiting_;
+      Answered(host.status());
+    });
   }
 
   void Seal(const v1::SealRequest& request) {
@@ -124,6 +134,8 @@ class LocalWorld {
       calls_.Retry(retire.state());
     }
     if (command.has_welcome()) {
+      host_.OnWelcome(command.welcome());
+      calls_.Welcomed();
       buffers_.ForgetAbsent();
       calls_.SayWanted();
     }
@@ -156,7 +168,8 @@ class LocalWorld {
        .changed = [](const v1::StateManifest&) {},
        .reserved = [this](const std::string& state,
                           const absl::Status& status) { calls_.Reserved(state, status); }}};
-  LocalCalls calls_{&buffers_, [](const std::string&) {}};
+  worker::HostFacts host_;
+  LocalCalls calls_{&buffers_, &host_, [](const std::string&) {}};
   LocalCalls::CallId last_ = 0;
   int waiting_ = 0;
 };

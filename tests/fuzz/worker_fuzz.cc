@@ -70,6 +70,8 @@ class WorkerWorld {
       case LocalInput::Call::kGetShards:
         return agent_->calls().GetShards(++last_, call.get_shards(), /*user=*/0,
                                          [](const auto&) {});
+      case LocalInput::Call::kGetHost:
+        return agent_->calls().GetHost(++last_, call.get_host(), /*user=*/0, [](const auto&) {});
       case LocalInput::Call::kSeal:
         return (void)agent_->buffers().Seal(call.seal());
       case LocalInput::Call::kUnseal:

@@ -56,7 +56,8 @@ Agent::Agent(Options options, Ports ports, Strand* strand, Strand* files, Strand
                       calls_.Reserved(state, status);
                       FinishForgetting();
                     }}),
-      calls_(&buffers_, [this](const std::string& state) {
+      host_(options_.identity, options_.server),
+      calls_(&buffers_, &host_, [this](const std::string& state) {
         v1::AttachRequest event;
         event.mutable_state_wanted()->set_state(state);
         ports_.say(event);
@@ -210,6 +211,8 @@ void Agent::Welcome(const v1::Welcome& command) {
   incarnation_ = command.incarnation();
   store_->SetCluster(command.cluster_uid());
   ports_.welcomed(command);
+  host_.OnWelcome(command);
+  calls_.Welcomed();
   buffers_.ForgetAbsent();
   calls_.SayWanted();
   for (auto& [key, entry] : attempts_) Run(key, entry.attempt.Reattached());

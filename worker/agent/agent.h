@@ -18,6 +18,7 @@
 #include "worker/execution/attempt.h"
 #include "worker/execution/data_thread.h"
 #include "worker/execution/program.h"
+#include "worker/local/host_facts.h"
 #include "worker/local/local_calls.h"
 #include "worker/local/state_buffers.h"
 #include "worker/metrics.h"
@@ -55,6 +56,7 @@ class Agent {
     v1::Register identity;  // what does not change while the process lives
     AgentMemory memory;
     Mover::Options mover;
+    AdvertisedServer server;
   };
 
   // `strand`, `files`, `loans`, `store` and `metrics` must outlive the agent; `data` may be
@@ -70,6 +72,8 @@ class Agent {
   // epoch than seen before, or if what must be on disk first cannot be written. Then no more
   // commands are carried out until the next Attaching().
   void Command(const v1::AttachResponse& response);
+  // The stream has ended.
+  void Disconnected() { host_.OnDisconnected(); }
 
   // The worker is about to end: refuses new attempts (WORKER_STOPS). With `at_once`, fails the
   // attempts under way in the same way, so that the planner ends them.
@@ -173,6 +177,7 @@ class Agent {
   std::vector<v1::Prepare> waiting_;         // for another attempt of their state to stop
   std::vector<v1::ForgetState> forgetting_;  // not answered with Forgotten yet
   StateBuffers buffers_;
+  HostFacts host_;
   LocalCalls calls_;
 };
 

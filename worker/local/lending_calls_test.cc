@@ -63,7 +63,7 @@ class LendingCallsTest : public ::testing::Test {
             .changed = [](const v1::StateManifest&) {},
             .reserved = [this](const std::string& state,
                                const absl::Status& status) { calls_->Reserved(state, status); }});
-    calls_ = std::make_unique<LocalCalls>(&*buffers_, [](const std::string&) {});
+    calls_ = std::make_unique<LocalCalls>(&*buffers_, &host_, [](const std::string&) {});
     service_.emplace(&strand_, &*buffers_, &*calls_, &gate_);
     grpc::ServerBuilder builder;
     builder.RegisterService(&*service_);
@@ -179,6 +179,7 @@ class LendingCallsTest : public ::testing::Test {
   DeviceSegments segments_{LocalDevices({&device_}), nullptr, &handles_};
   SimLender lender_{"sim:0", std::string(kLoanBytes, 'a')};
   std::unique_ptr<BufferStore> store_;
+  HostFacts host_;
   std::optional<StateBuffers> buffers_;
   std::unique_ptr<LocalCalls> calls_;
   SocketGate gate_;

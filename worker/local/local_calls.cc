@@ -50,6 +50,17 @@ void LocalCalls::GetShards(CallId id, const v1::GetShardsRequest& request, uid_t
   Begin(id, MakeCall<v1::ShardsResponse>(call, std::move(done), request.wait(), user));
 }
 
+void LocalCalls::GetHost(CallId id, const v1::GetHostRequest& request, uid_t user,
+                         Done<v1::GetHostResponse> done) {
+  const auto call = [this]() -> Outcome<v1::GetHostResponse> {
+    if (host_->welcomed()) return host_->facts();
+    return Unanswered{absl::UnavailableError("the worker has not been attached to the server yet"),
+                      Awaited{.state = "", .what = Awaited::What::kWelcome}};
+  };
+  if (!request.wait()) return done(host_->facts());
+  Begin(id, MakeCall<v1::GetHostResponse>(call, std::move(done), /*patient=*/true, user));
+}
+
 // The response comes from Lend() itself, or later.
 void LocalCalls::Lend(CallId id, const v1::LendRequest& request, uid_t user,
                       Done<v1::SealResponse> done) {

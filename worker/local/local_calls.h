@@ -14,6 +14,7 @@
 #include "absl/functional/any_invocable.h"
 #include "absl/status/statusor.h"
 #include "remesh/v1/local.pb.h"
+#include "worker/local/host_facts.h"
 #include "worker/local/outcome.h"
 #include "worker/local/state_buffers.h"
 
@@ -38,10 +39,11 @@ class LocalCalls {
     int all = 16384;
   };
 
-  // `buffers` must outlive this.
-  LocalCalls(StateBuffers* buffers, Wanted wanted) : LocalCalls(buffers, std::move(wanted), {}) {}
-  LocalCalls(StateBuffers* buffers, Wanted wanted, Limits limits)
-      : buffers_(buffers), wanted_(std::move(wanted)), limits_(limits) {}
+  // `buffers` and `host` must outlive this.
+  LocalCalls(StateBuffers* buffers, const HostFacts* host, Wanted wanted)
+      : LocalCalls(buffers, host, std::move(wanted), {}) {}
+  LocalCalls(StateBuffers* buffers, const HostFacts* host, Wanted wanted, Limits limits)
+      : buffers_(buffers), host_(host), wanted_(std::move(wanted)), limits_(limits) {}
 
   // `user` calls. RESOURCE_EXHAUSTED (WAITING_CALLS) for a call that would have to wait while as
   // many wait as may, and for Lend, which must not begin to open memory then, in any case.
@@ -50,11 +52,15 @@ class LocalCalls {
   void Lend(CallId id, const v1::LendRequest& request, uid_t user, Done<v1::SealResponse> done);
   void GetShards(CallId id, const v1::GetShardsRequest& request, uid_t user,
                  Done<v1::ShardsResponse> done);
+  void GetHost(CallId id, const v1::GetHostRequest& request, uid_t user,
+               Done<v1::GetHostResponse> done);
 
   int waiting() const { return static_cast<int>(waiting_.size()); }
   int64_t retries() const { return retries_; }  // how often a waiting call was run again
   // Runs the waiting calls of a state again; to be called after a change of it.
   void Retry(const std::string& state);
+  // Runs the calls again that wait for the worker to be attached.
+  void Welcomed() { Retry(std::string()); }
   // Runs the calls again that wait for this generation to be readable: all its shards are sealed.
   void Sealed(const std::string& state, int64_t generation);
   // Ends the calls that wait for memory of `state`: it is reserved, or `status` says why it is not.
@@ -101,6 +107,7 @@ class LocalCalls {
   void End(CallId id, absl::Status status);
 
   StateBuffers* const buffers_;
+  const HostFacts* const host_;
   Wanted wanted_;
   const Limits limits_;
   int64_t retries_ = 0;

@@ -50,7 +50,8 @@ class LocalCallsTest : public ::testing::Test {
 
   void Limit(LocalCalls::Limits limits) {
     calls_ = std::make_unique<LocalCalls>(
-        buffers_.get(), [this](const std::string& state) { wanted_.push_back(state); }, limits);
+        buffers_.get(), &host_, [this](const std::string& state) { wanted_.push_back(state); },
+        limits);
   }
   // Assigns a generation of which this host has no shard.
   void AssignNothing(const std::string& state, int64_t generation) {
@@ -78,6 +79,14 @@ class LocalCallsTest : public ::testing::Test {
     calls_->GetShards(++last_call_, request, kCaller, [answer](auto shards) { *answer = shards; });
     return answer;
   }
+  std::optional<absl::Status> GetHost() {
+    v1::GetHostRequest request;
+    request.set_wait(true);
+    std::optional<absl::Status> end;
+    calls_->GetHost(++last_call_, request, kCaller,
+                    [&end](const auto& host) { end = host.status(); });
+    return end;
+  }
   static std::string Reason(const Answer& answer) {
     return answer ? GetErrorInfo(answer->status()).reason : "waits";
   }
@@ -87,6 +96,7 @@ class LocalCallsTest : public ::testing::Test {
   Strand strand_, files_;
   FilesQueue queue_{&strand_, &files_};
   std::unique_ptr<StateBuffers> buffers_;
+  HostFacts host_;
   std::vector<std::string> wanted_;
   LocalCalls::CallId last_call_ = 0;
   std::unique_ptr<LocalCalls> calls_;
@@ -112,6 +122,16 @@ TEST_F(LocalCallsTest, AUserMayHaveSoManyCallsThatWait) {
   calls_->Cancel(1);
   EXPECT_EQ(Reason(*Allocate(kCaller)), "waits");
   EXPECT_EQ(Reason(*Allocate(kCaller)), "WAITING_CALLS");
+}
+
+TEST_F(LocalCallsTest, CallsThatWaitForTheHostCountAmongThoseThatWait) {
+  Limit({.of_user = 1, .all = 10});
+  EXPECT_EQ(Reason(*Allocate(kCaller)), "waits");
+  const std::optional<absl::Status> refused = GetHost();
+  ASSERT_TRUE(refused.has_value());
+  EXPECT_EQ(GetErrorInfo(*refused).reason, "WAITING_CALLS");
+  host_.OnWelcome({});
+  ASSERT_TRUE(GetHost().has_value());
 }
 
 TEST_F(LocalCallsTest, AllUsersTogetherMayHaveSoManyCallsThatWait) {

@@ -50,19 +50,33 @@ ServerUnaryReactor* RunWaiting(Strand* strand, LocalCalls* calls, LocalCalls::Ca
   return reactor;
 }
 
+ServerUnaryReactor* Refuse(grpc::CallbackServerContext& context, const absl::Status& why) {
+  ServerUnaryReactor* reactor = context.DefaultReactor();
+  reactor->Finish(service::StatusToGrpc(why));
+  return reactor;
+}
+
 // Finishes the call with an error and returns its reactor if `gate` refuses the caller; otherwise
 // returns null.
 template <typename Request>
 ServerUnaryReactor* RefusedCall(const SocketGate& gate, grpc::CallbackServerContext& context,
                                 const Request& request) {
   const absl::Status may = gate.Check(context.peer(), request.state());
-  if (may.ok()) return nullptr;
-  ServerUnaryReactor* reactor = context.DefaultReactor();
-  reactor->Finish(service::StatusToGrpc(may));
-  return reactor;
+  return may.ok() ? nullptr : Refuse(context, may);
 }
 
 }  // namespace
+
+ServerUnaryReactor* LocalService::GetHost(grpc::CallbackServerContext* context,
+                                          const v1::GetHostRequest* request,
+                                          v1::GetHostResponse* response) {
+  const absl::Status may = gate_->CheckAny(context->peer());
+  if (!may.ok()) return Refuse(*context, may);
+  return RunWaiting(
+      strand_, calls_, next_call_++, context, response,
+      [calls = calls_, request = *request, user = gate_->UserOf(context->peer())](
+          auto id, auto done) { calls->GetHost(id, request, user, std::move(done)); });
+}
 
 ServerUnaryReactor* LocalService::Allocate(grpc::CallbackServerContext* context,
                                            const v1::AllocateRequest* request,

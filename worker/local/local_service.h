@@ -20,6 +20,9 @@ class LocalService final : public v1::LocalService::CallbackService {
   LocalService(Strand* strand, StateBuffers* buffers, LocalCalls* calls, const SocketGate* gate)
       : strand_(strand), buffers_(buffers), calls_(calls), gate_(gate) {}
 
+  grpc::ServerUnaryReactor* GetHost(grpc::CallbackServerContext* context,
+                                    const v1::GetHostRequest* request,
+                                    v1::GetHostResponse* response) override;
   grpc::ServerUnaryReactor* Allocate(grpc::CallbackServerContext* context,
                                      const v1::AllocateRequest* request,
                                      v1::ShardsResponse* response) override;

@@ -47,7 +47,7 @@ class LocalServiceTest : public ::testing::Test {
             .reserved = [this](const std::string& state,
                                const absl::Status& status) { calls_->Reserved(state, status); }});
     calls_ = std::make_unique<LocalCalls>(
-        buffers_.get(), [this](const std::string& state) { wanted_.push_back(state); });
+        buffers_.get(), &host_, [this](const std::string& state) { wanted_.push_back(state); });
     service_ = std::make_unique<LocalService>(&strand_, buffers_.get(), calls_.get(), &gate_);
     Serve();
     channel_ = grpc::CreateChannel("unix:" + socket_, grpc::InsecureChannelCredentials());
@@ -175,6 +175,11 @@ class LocalServiceTest : public ::testing::Test {
     request.set_wait(wait);
     return Call(&v1::LocalService::Stub::GetShards, request, &shards_, milliseconds);
   }
+  absl::Status GetHost(bool wait, int milliseconds = 10000) {
+    v1::GetHostRequest request;
+    request.set_wait(wait);
+    return Call(&v1::LocalService::Stub::GetHost, request, &facts_, milliseconds);
+  }
   absl::Status Release() {
     v1::ReleaseRequest request;
     request.set_state(kState);
@@ -194,12 +199,14 @@ class LocalServiceTest : public ::testing::Test {
   FilesQueue queue_{&strand_, &files_};
   FilesQueue loan_queue_{&strand_, &loans_};
   std::unique_ptr<StateBuffers> buffers_;
+  HostFacts host_;
   std::unique_ptr<LocalCalls> calls_;
   std::unique_ptr<LocalService> service_;
   SocketGate gate_;
   std::unique_ptr<UnixServer> server_;
   std::shared_ptr<grpc::Channel> channel_;
   std::unique_ptr<v1::LocalService::Stub> stub_;
+  v1::GetHostResponse facts_;
   v1::ShardsResponse shards_;
   v1::SealResponse seals_;
 };
@@ -281,6 +288,68 @@ TEST_F(LocalServiceTest, AMisspelledNameIsRefusedAtOnce) {
     EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << name << ": " << status;
     EXPECT_EQ(GetErrorInfo(status).metadata["value"], name);
   }
+}
+
+v1::Register TwoDevices() {
+  v1::Register identity;
+  identity.set_host("host-a");
+  for (int i = 0; i < 2; ++i) {
+    identity.add_devices()->set_id(-1);
+    identity.mutable_devices(i)->set_memory_bytes(2048);
+  }
+  identity.mutable_devices(1)->set_kind(v1::WorkerDevice::KIND_CUDA);
+  return identity;
+}
+
+TEST_F(LocalServiceTest, ATrainerLearnsWhatItsHostIs) {
+  OnStrand([this] {
+    host_ = HostFacts(TwoDevices(), {.address = "planner:7070", .tls_server_name = "planner.a"});
+    return true;
+  });
+  ASSERT_TRUE(GetHost(/*wait=*/false).ok());
+  EXPECT_EQ(facts_.host(), "host-a");
+  EXPECT_EQ(facts_.server_address(), "planner:7070");
+  EXPECT_EQ(facts_.tls_server_name(), "planner.a");
+  EXPECT_EQ(facts_.cluster_uid(), "");
+  EXPECT_FALSE(facts_.attached());
+  ASSERT_EQ(facts_.devices_size(), 2);
+  EXPECT_EQ(facts_.devices(1).id(), -1);
+  EXPECT_EQ(facts_.devices(1).index(), 1);
+  EXPECT_EQ(facts_.devices(0).kind(), "host");
+  EXPECT_EQ(facts_.devices(1).kind(), "cuda");
+  EXPECT_EQ(facts_.devices(1).memory_bytes(), 2048);
+}
+
+TEST_F(LocalServiceTest, WhoWaitsForItsHostWaitsUntilItWasAttachedOnce) {
+  OnStrand([this] {
+    host_ = HostFacts(TwoDevices(), {.address = "planner:7070", .tls_server_name = ""});
+    return true;
+  });
+  EXPECT_EQ(GetHost(/*wait=*/true, 50).code(), absl::StatusCode::kDeadlineExceeded);
+  std::thread later([this] {
+    UntilACallWaits();
+    strand_.Post([this] {
+      v1::Welcome welcome;
+      welcome.set_cluster_uid("cluster");
+      welcome.add_device_ids(6);
+      welcome.add_device_ids(7);
+      host_.OnWelcome(welcome);
+      calls_->Welcomed();
+    });
+  });
+  ASSERT_TRUE(GetHost(/*wait=*/true).ok());
+  later.join();
+  EXPECT_EQ(facts_.cluster_uid(), "cluster");
+  EXPECT_TRUE(facts_.attached());
+  EXPECT_EQ(facts_.devices(0).id(), 6);
+  EXPECT_EQ(facts_.devices(1).id(), 7);
+  OnStrand([this] {
+    host_.OnDisconnected();
+    return true;
+  });
+  ASSERT_TRUE(GetHost(/*wait=*/true).ok()) << "it has been attached";
+  EXPECT_FALSE(facts_.attached());
+  EXPECT_EQ(facts_.devices(1).id(), 7);
 }
 
 TEST_F(LocalServiceTest, CallsWaitForTheState) {

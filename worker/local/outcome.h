@@ -21,8 +21,9 @@ struct Awaited {
     kSeal,        // that the generation, which is here, is readable
     kMemory,      // the state's memory, which is being reserved or freed
     kOpening,     // the call's own memory, which is being opened
+    kWelcome,     // that the worker has been attached to the planner once
   };
-  std::string state;
+  std::string state;  // empty with kWelcome
   What what = What::kState;
   int64_t generation = 0;  // of kSeal alone
 

@@ -141,17 +141,31 @@ uid_t SocketGate::UserOf(const std::string& peer) const {
 absl::Status SocketGate::Check(const std::string& peer, const std::string& state) const {
   absl::MutexLock lock(&mutex_);
   if (rules_.uids.empty() && rules_.gids.empty() && rules_.jobs.empty()) return absl::OkStatus();
-  if (const Caller* caller = Find(peer)) return CheckCaller(*caller, service::JobOf(state));
-  return MakeError(absl::StatusCode::kPermissionDenied,
-                   absl::StrCat("nobody knows who calls from ", peer),
-                   {.reason = "SOCKET_CALLER_REFUSED", .metadata = {{"peer", peer}}});
+  const std::string job(service::JobOf(state));
+  ASSIGN_OR_RETURN(const Caller* caller, FindListed(peer, job));
+  return CheckJob(*caller, job);
 }
 
-absl::Status SocketGate::CheckCaller(const Caller& caller, const std::string& job) const {
-  if (!Listed(caller)) {
-    return Refused("SOCKET_CALLER_REFUSED", caller.uid, job,
-                   "neither socket_allowed_uids nor socket_allowed_gids has it");
+absl::Status SocketGate::CheckAny(const std::string& peer) const {
+  absl::MutexLock lock(&mutex_);
+  if (rules_.uids.empty() && rules_.gids.empty()) return absl::OkStatus();
+  return FindListed(peer, "").status();
+}
+
+absl::StatusOr<const SocketGate::Caller*> SocketGate::FindListed(const std::string& peer,
+                                                                 const std::string& job) const {
+  const Caller* const caller = Find(peer);
+  if (caller == nullptr) {
+    return MakeError(absl::StatusCode::kPermissionDenied,
+                     absl::StrCat("nobody knows who calls from ", peer),
+                     {.reason = "SOCKET_CALLER_REFUSED", .metadata = {{"peer", peer}}});
   }
+  if (Listed(*caller)) return caller;
+  return Refused("SOCKET_CALLER_REFUSED", caller->uid, job,
+                 "neither socket_allowed_uids nor socket_allowed_gids has it");
+}
+
+absl::Status SocketGate::CheckJob(const Caller& caller, const std::string& job) const {
   const auto own = rules_.jobs.find(caller.uid);
   if (own == rules_.jobs.end() || own->second == job) return absl::OkStatus();
   return Refused("SOCKET_JOB_REFUSED", caller.uid, job,

@@ -43,6 +43,8 @@ class SocketGate {
   // Checks that `peer`, as gRPC names it ("fd:7"), may call about a state. Errors:
   // PERMISSION_DENIED (SOCKET_CALLER_REFUSED, SOCKET_JOB_REFUSED) naming uid and job.
   absl::Status Check(const std::string& peer, const std::string& state) const;
+  // Checks that `peer` may call about what is no job's. PERMISSION_DENIED (SOCKET_CALLER_REFUSED).
+  absl::Status CheckAny(const std::string& peer) const;
   // The user who calls from `peer`, as the kernel reported it (UserAt()).
   uid_t UserOf(const std::string& peer) const;
 
@@ -55,7 +57,10 @@ class SocketGate {
   // nullptr if nobody knows who calls from `peer`.
   const Caller* Find(const std::string& peer) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool Listed(const Caller& caller) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  absl::Status CheckCaller(const Caller& caller, const std::string& job) const
+  // The caller, if it is listed.
+  absl::StatusOr<const Caller*> FindListed(const std::string& peer, const std::string& job) const
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  absl::Status CheckJob(const Caller& caller, const std::string& job) const
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   mutable absl::Mutex mutex_;

@@ -40,7 +40,7 @@ class SocketGateTest : public ::testing::Test {
         StateBuffers::Hooks{.moving = [](const std::string&) { return false; },
                             .changed = [](const v1::StateManifest&) {},
                             .reserved = [](const std::string&, const absl::Status&) {}});
-    calls_.emplace(&*buffers_, [](const std::string&) {});
+    calls_.emplace(&*buffers_, &host_, [](const std::string&) {});
     service_.emplace(&strand_, &*buffers_, &*calls_, &gate_);
     grpc::ServerBuilder builder;
     builder.RegisterService(&*service_);
@@ -62,12 +62,13 @@ class SocketGateTest : public ::testing::Test {
     gate_.SetRules(*std::move(rules));
   }
 
-  // Calls each method of the service about `state`. Returns the status of each call by method.
+  // Calls each method of the service that is about a state, about `state`. Returns the status of each call by method.
   std::map<std::string, absl::Status> CallAll(const std::string& state) {
     std::map<std::string, absl::Status> ends;
     const auto* service =
         v1::AllocateRequest::descriptor()->file()->FindServiceByName("LocalService");
     for (int i = 0; i < service->method_count(); ++i) {
+      if (service->method(i)->name() == "GetHost") continue;
       ends[service->method(i)->name()] = Call(*service->method(i), state);
     }
     return ends;
@@ -92,12 +93,20 @@ class SocketGateTest : public ::testing::Test {
             &context, *request, response.get()));
   }
 
+  absl::Status GetHost() {
+    grpc::ClientContext context;
+    v1::GetHostResponse response;
+    return service::StatusFromGrpc(
+        v1::LocalService::NewStub(channel_)->GetHost(&context, {}, &response));
+  }
+
   std::string directory_;
   Strand strand_;
   Strand files_, loans_;
   FilesQueue queue_{&strand_, &files_};
   FilesQueue loan_queue_{&strand_, &loans_};
   std::unique_ptr<BufferStore> store_;
+  HostFacts host_;
   std::optional<StateBuffers> buffers_;
   std::optional<LocalCalls> calls_;
   SocketGate gate_;
@@ -196,6 +205,16 @@ TEST_F(SocketGateTest, AUserWithAJobNamesNoOthersStates) {
   SetRules({}, {}, absl::StrCat(R"({")", Other(), R"(": "a"})"));
   EXPECT_FALSE(absl::IsPermissionDenied(CallAll("jobs/b/states/b").at("Release")))
       << "who has no job is bound to none";
+}
+
+TEST_F(SocketGateTest, TheHostIsShownToEveryCallerThatTheSocketAdmits) {
+  EXPECT_TRUE(GetHost().ok());
+  SetRules({}, {}, absl::StrCat(R"({")", Own(), R"(": "a"})"));
+  EXPECT_TRUE(GetHost().ok()) << "the host is no job's";
+  SetRules({Own()}, {}, "");
+  EXPECT_TRUE(GetHost().ok());
+  SetRules({Other()}, {}, "");
+  EXPECT_EQ(GetErrorInfo(GetHost()).reason, "SOCKET_CALLER_REFUSED");
 }
 
 TEST_F(SocketGateTest, NewRulesHoldForConnectionsThatStand) {
