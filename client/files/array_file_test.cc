@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "client/files/array_file.h"
 
+#include <sys/stat.h>
+
 #include <cstring>
 #include <filesystem>
 
@@ -53,6 +55,17 @@ TEST_F(ArrayFileTest, KeepsWhatAnotherHostWrote) {
       ArrayFile::OpenOrCreate(folder_, "w", ElementType::kU8, {4});
   ASSERT_TRUE(second.ok());
   EXPECT_EQ(second->data()[1], std::byte{7});
+}
+
+// Opening it waited for a process that writes into the FIFO.
+TEST_F(ArrayFileTest, AFifoIsRefusedAndNotWaitedFor) {
+  ASSERT_EQ(mkfifo((folder_ + "/w.npy").c_str(), 0600), 0);
+  for (const auto& file :
+       {ArrayFile::Open(folder_, "w", ElementType::kF32, {4}).status(),
+        ArrayFile::OpenOrCreate(folder_, "w", ElementType::kF32, {4}).status()}) {
+    EXPECT_EQ(GetErrorInfo(file).reason, "NOT_A_FILE") << file;
+    EXPECT_EQ(GetErrorInfo(file).metadata["path"], folder_ + "/w.npy");
+  }
 }
 
 TEST_F(ArrayFileTest, RefusesOtherArrays) {

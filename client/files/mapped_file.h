@@ -11,7 +11,8 @@
 namespace remesh::client {
 
 // A file mapped into memory, shared with all others that map it. Move-only; unmapped on
-// destruction. Errors name the path and the system's cause.
+// destruction. Errors name the path and the system's cause; FAILED_PRECONDITION (NOT_A_FILE) for
+// what is no regular file, such as a FIFO, which opening would wait for.
 class MappedFile {
  public:
   // Maps the whole file. Spans of a file opened with `writable` false must not be written to.
