@@ -140,6 +140,7 @@ class Agent {
   void Do(const std::string& key, Entry& entry, const Attempt::Say& action);
   absl::StatusOr<Generation> BeginReserving(Entry& entry);
   absl::Status MapSource(Entry& entry, const Generation& source);
+  absl::Status TakeSource(Entry& entry, const Generation& source);
   void Reserved(const std::string& key, Generation generation, const absl::Status& filled);
   // The parts from which an attempt is opened. They are made on `files_`, because that reserves
   // memory and binds the program.
@@ -152,6 +153,7 @@ class Agent {
   absl::Status SetTargetPhase(const Entry& entry, v1::ShardPhase phase);
   void Stop(const std::string& key, Entry& entry);
   void NoteModified(const Entry& entry);
+  void NoteModified(const std::string& state, int64_t generation);
   Mover::Events MakeEvents(const std::string& key, bool encrypted);
   // Runs event(attempt) on the strand, if the attempt is still known then. Thread-safe.
   void PostEvent(const std::string& key, absl::AnyInvocable<Attempt::Actions(Entry&)> event);

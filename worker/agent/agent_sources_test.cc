@@ -40,7 +40,10 @@ class AgentSourcesTest : public TestDevicesTest {
     const auto bytes = std::filesystem::file_size(path);
     std::filesystem::resize_file(path, 0);
     std::filesystem::resize_file(path, bytes);
-    if (!pages_come_back) return;
+    if (pages_come_back) ReadAll(h);
+  }
+  void ReadAll(int h) {
+    const auto bytes = std::filesystem::file_size(Path(h));
     const int fd = Open(h);
     void* const mapped = mmap(nullptr, bytes, PROT_READ, MAP_SHARED | MAP_POPULATE, fd, 0);
     close(fd);
@@ -128,6 +131,24 @@ TEST_F(AgentSourcesTest, AModifiedSourceIsNoSourceForTheNextLifeEither) {
   ++attempt_;
   Prepare();
   EXPECT_EQ(WhyFailed(0), "SOURCE_MODIFIED");
+}
+
+// Regression: the move failed, and the next one took the zeros for what was sealed.
+TEST_F(AgentSourcesTest, AHoleThatIsThereAtPrepareIsRememberedThoughItIsFilledLater) {
+  ReadyToMove();
+  CutAndGrow(0, /*pages_come_back=*/false);
+  Prepare();
+  EXPECT_EQ(WhyFailed(0), "BUFFER_TRUNCATED");
+  Abort();
+  ReadAll(0);
+  ++attempt_;
+  Prepare();
+  EXPECT_EQ(WhyFailed(0), "SOURCE_MODIFIED");
+  Abort();
+  for (auto& host : hosts_) ASSERT_TRUE(host->Unseal().ok());
+  ReadyToMove();
+  ++attempt_;
+  Prepared();
 }
 
 // Regression: what was changed after it was looked at could go unseen.

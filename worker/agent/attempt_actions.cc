@@ -41,12 +41,14 @@ absl::Status CheckDevices(const LocalDevices& devices) {
 // An earlier move found that another process wrote or cut the files. They may
 // look whole again.
 absl::Status SourceWasModified(const Generation& source) {
+  const char* const help = source.manifest.assignment().write_once()
+                               ? "it is written once, so use another state"
+                               : "unseal all of its shards, write and seal them";
   const std::string number = absl::StrCat(source.number());
-  return MakeError(
-      absl::StatusCode::kFailedPrecondition,
-      absl::StrCat("another process wrote or cut sealed files of generation ", number, " of ",
-                   source.state(), " on this host: unseal all of its shards, write and seal them"),
-      {"SOURCE_MODIFIED", {{"state", source.state()}, {"generation", number}}});
+  return MakeError(absl::StatusCode::kFailedPrecondition,
+                   absl::StrCat("another process wrote or cut sealed files of generation ", number,
+                                " of ", source.state(), " on this host: ", help),
+                   {"SOURCE_MODIFIED", {{"state", source.state()}, {"generation", number}}});
 }
 
 }  // namespace
@@ -79,7 +81,16 @@ void Agent::Run(const std::string& key, Attempt::Actions actions) {
 absl::Status Agent::MapSource(Entry& entry, const Generation& source) {
   ASSIGN_OR_RETURN(entry.source, store_->Map(source.state(), source.number()));
   RETURN_IF_ERROR(entry.modify_watch->Add(*entry.source, ModifyWatch::Side::kSource));
-  RETURN_IF_ERROR(entry.source->CheckWhole());
+  return entry.source->CheckWhole();
+}
+
+// Maps the source if it is what was sealed. Whoever reads a page that is missing makes it again, of
+// zeros: a later move would find nothing missing.
+absl::Status Agent::TakeSource(Entry& entry, const Generation& source) {
+  const absl::Status mapped = MapSource(entry, source);
+  if (absl::IsFailedPrecondition(mapped) && !source.lent)
+    NoteModified(source.state(), source.number());
+  RETURN_IF_ERROR(mapped);
   return source.modified() ? SourceWasModified(source) : absl::OkStatus();
 }
 
@@ -97,7 +108,7 @@ absl::StatusOr<Generation> Agent::BeginReserving(Entry& entry) {
         absl::StrCat("generation ", number, " of ", state, " is not sealed on this host"),
         {"SOURCE_NOT_READY", {{"state", state}, {"generation", number}}});
   }
-  if (source != nullptr) RETURN_IF_ERROR(MapSource(entry, *source));
+  if (source != nullptr) RETURN_IF_ERROR(TakeSource(entry, *source));
   for (const Generation* held : store_->ListOf(state)) {
     if (held->state_uid() != prepare.target().state_uid())
       return StaleShards(options_.identity.host(), state, held->state_uid());
@@ -370,13 +381,16 @@ void Agent::Stop(const std::string& key, Entry& entry) {
       well);
 }
 
-// Writes down what the kernel has reported of the source: this process may end
-// at any moment, and the next life finds every page there.
 void Agent::NoteModified(const Entry& entry) {
-  if (!entry.modify_watch->source_modified()) return;
   const v1::Prepare& prepare = entry.attempt.prepare();
-  const std::string& state = prepare.target().state();
-  const absl::Status noted = store_->NoteModified(state, prepare.source_generation());
+  if (entry.modify_watch->source_modified())
+    NoteModified(prepare.target().state(), prepare.source_generation());
+}
+
+// Writes down that a source is not what was sealed: this process may end at any
+// moment, and the next life finds every page there.
+void Agent::NoteModified(const std::string& state, int64_t generation) {
+  const absl::Status noted = store_->NoteModified(state, generation);
   if (noted.ok()) return;
   metrics_->CountError(noted);
   service::LogWarning("a restarted worker will not know that a source was modified",
