@@ -221,12 +221,14 @@ absl::Status Worker::LockDirectory() {
 
 absl::StatusOr<Agent::Options> Worker::LoadRecord() {
   ASSIGN_OR_RETURN(AgentMemory memory, AgentMemory::Open(options_.buffer_directory + "/agent"));
-  return Agent::Options{
+  Agent::Options options{
       .identity = Identity(),
       .memory = std::move(memory),
       .mover = {.limits = {static_cast<int>(options_.slices_in_flight), options_.staging_bytes},
                 .rechecks_always = options_.recheck_sources == "always"},
-      .server = ServerForTrainers(options_)};
+      .server = {}};
+  options.server = ServerForTrainers(options_);
+  return options;
 }
 
 v1::Register Worker::Identity() const {

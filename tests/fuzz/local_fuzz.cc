@@ -136,7 +136,7 @@ class LocalWorld {
     if (command.has_welcome()) {
       host_.OnWelcome(command.welcome());
       calls_.Welcomed();
-      buffers_.ForgetAbsent();
+      buffers_.OnWelcome();
       calls_.SayWanted();
     }
   }

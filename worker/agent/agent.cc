@@ -213,7 +213,7 @@ void Agent::Welcome(const v1::Welcome& command) {
   ports_.welcomed(command);
   host_.OnWelcome(command);
   calls_.Welcomed();
-  buffers_.ForgetAbsent();
+  buffers_.OnWelcome();
   calls_.SayWanted();
   for (auto& [key, entry] : attempts_) Run(key, entry.attempt.Reattached());
 }

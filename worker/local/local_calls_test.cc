@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/synchronization/notification.h"
 #include "base/error.h"
 #include "base/strand.h"
 
@@ -212,6 +213,41 @@ TEST_F(LocalCallsTest, AHostWithShardsNeedNotAskAgain) {
   EXPECT_THAT(wanted_, ElementsAre(kAwaited));
   calls_->AskAgain();
   EXPECT_THAT(wanted_, ElementsAre(kAwaited));
+}
+
+// Regression: it gave out memory of generation 1 of a state that had moved on without it.
+TEST_F(LocalCallsTest, AHostThatComesBackGivesOutMemoryOnlyOfWhatIsReportedAgain) {
+  v1::Assignment first;
+  first.set_state(kAwaited);
+  first.set_generation(1);
+  v1::AssignedArray& array = *first.add_arrays();
+  array.set_name("w");
+  array.set_element_type("u8");
+  array.add_shape(4);
+  v1::Box& box = *first.add_shards()->mutable_box();
+  box.add_lo(0);
+  box.add_hi(4);
+  buffers_->Assign(first);
+  buffers_->OnWelcome();
+  const auto call = Allocate(kCaller), other = Allocate(kCaller);
+  EXPECT_EQ(Reason(*call), "waits");
+  EXPECT_THAT(wanted_, ElementsAre(kAwaited, kAwaited));
+  EXPECT_EQ(calls_->waiting(), 2);
+  AssignNothing(kAwaited, 2);
+  EXPECT_EQ(Reason(*call), "STATE_COMMITTED");
+  EXPECT_EQ(Reason(*other), "STATE_COMMITTED");
+  EXPECT_EQ(store_->bytes(), 0);
+  // The state is as it was, and the planner reports it again.
+  buffers_->Assign(first);
+  buffers_->OnWelcome();
+  const auto later = Allocate(kCaller);
+  EXPECT_EQ(Reason(*later), "waits");
+  const auto go = std::make_shared<absl::Notification>();
+  files_.Post([go] { go->WaitForNotification(); });
+  buffers_->Assign(first);
+  calls_->Retry(kAwaited);
+  EXPECT_GT(store_->bytes(), 0) << "memory is being reserved";
+  go->Notify();
 }
 
 TEST_F(LocalCallsTest, ManyStatesAreAskedForInTurn) {

@@ -455,7 +455,7 @@ TEST_F(LocalServiceTest, AHostWithoutShardsIsAnsweredAtOnce) {
   EXPECT_TRUE(store_->List().empty());
   EXPECT_TRUE(changes_.empty());
   // When the worker attaches again, the planner may report otherwise.
-  strand_.Post([this] { buffers_->ForgetAbsent(); });
+  strand_.Post([this] { buffers_->OnWelcome(); });
   EXPECT_EQ(Reason(Allocate()), "STATE_NOT_FOUND");
   nothing.set_committed(true);
   Assign(nothing);

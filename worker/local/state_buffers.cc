@@ -38,6 +38,7 @@ StateBuffers::StateBuffers(std::string host, BufferStore* store, FilesQueue* fil
 
 bool StateBuffers::Assign(const v1::Assignment& assignment) {
   v1::Assignment& known = assigned_[assignment.state()];
+  earlier_.erase(assignment.state());
   const bool passed = passed_.erase(assignment.state()) > 0;
   if (!passed && known.shards().empty() && assignment.shards().empty() &&
       google::protobuf::util::MessageDifferencer::Equals(known, assignment)) {
@@ -129,6 +130,7 @@ bool StateBuffers::Forget(const std::string& state, const std::string& state_uid
   const auto it = assigned_.find(state);
   if (it != assigned_.end() && it->second.state_uid() == state_uid) {
     assigned_.erase(it);
+    earlier_.erase(state);
     passed_.erase(state);
   }
   store_->begun_writes().Drop(state, state_uid);
@@ -194,9 +196,10 @@ std::optional<Unanswered> StateBuffers::CheckUid(const std::string& state,
                     Awaited{.state = state, .what = Awaited::What::kState}};
 }
 
-void StateBuffers::ForgetAbsent() {
+void StateBuffers::OnWelcome() {
   std::erase_if(assigned_, [](const auto& entry) { return entry.second.shards().empty(); });
   std::erase_if(passed_, [this](const auto& entry) { return !assigned_.contains(entry.first); });
+  for (const auto& [state, assignment] : assigned_) earlier_.insert(state);
 }
 
 std::optional<Generation> StateBuffers::Absent(const std::string& state) const {
@@ -266,7 +269,7 @@ Outcome<const Generation*> StateBuffers::NewestOrReserve(const std::string& stat
   if (auto stale = CheckNoneStale(state)) return *std::move(stale);
   if (const Generation* held = Newest(state); held != nullptr) return held;
   if (reserving_.contains(state)) return MemoryUnderWay(state);
-  if (!assigned_.contains(state)) return StateNotFound(state);
+  if (!assigned_.contains(state) || earlier_.contains(state)) return StateNotFound(state);
   const v1::Assignment* assignment = ToBuild(state);
   if (assignment == nullptr) {
     return StateError(absl::StatusCode::kFailedPrecondition, "STATE_COMMITTED", state,

@@ -71,8 +71,10 @@ class StateBuffers {
   void GiveLost();
   // Cancels all reservations and loans that are not made yet, because the worker stops.
   void Close();
-  // Forgets which states have no shard here: the planner is about to report them anew.
-  void ForgetAbsent();
+  // The planner is about to report all states of this host, on a new stream. Forgets which states
+  // have no shard here. The others give out no new memory until they are reported: a move without
+  // this host may have ended while the stream was down.
+  void OnWelcome();
   // Whether trainers have shards of the state here. If so, this host takes part in what moves them,
   // and hears of each generation.
   bool HasShards(const std::string& state) const;
@@ -169,6 +171,7 @@ class StateBuffers {
   // By state that is assigned: its generations before this one are over, which Assign() has not
   // said yet.
   std::map<std::string, int64_t> passed_;
+  std::set<std::string> earlier_;  // states that are assigned by an earlier stream alone
   std::set<std::pair<std::string, std::string>> forgetting_;  // state, uid
   std::map<std::string, Reserving> reserving_;                // by state
   std::vector<std::weak_ptr<const LoanSize>> sizes_;          // of loans; expired: it is closed

@@ -38,6 +38,7 @@ std::optional<Unanswered> StateBuffers::CheckMayLend(const std::string& state) c
   }
   if (auto stale = CheckNoneStale(state)) return stale;
   if (!assigned_.contains(state)) return StateNotFound(state);
+  if (earlier_.contains(state) && Newest(state) == nullptr) return StateNotFound(state);
   const auto reserving = reserving_.find(state);
   const bool lends = reserving != reserving_.end() && reserving->second.lends;
   if (lends) return MemoryUnderWay(state);

@@ -263,10 +263,14 @@ class AgentTest : public ::testing::Test {
     for (int h = 0; h < 2; ++h) {
       hosts_[h].reset();
       StartHost(h);
-      Command(h, [&](v1::AttachResponse& c) {
-        *c.mutable_assign_state()->mutable_assignment() = Rows(h);
-      });
+      Assign(h);
     }
+  }
+  // The planner reports the state.
+  void Assign(int h) {
+    Command(h, [&](v1::AttachResponse& c) {
+      *c.mutable_assign_state()->mutable_assignment() = Rows(h);
+    });
   }
 
   template <typename Set>
@@ -395,6 +399,7 @@ class AgentTest : public ::testing::Test {
       c.mutable_position()->set_leadership("first");
       c.mutable_position()->set_sequence(1);
     });
+    Assign(host);  // as it does after each Welcome
   }
   void SetCommit(v1::AttachResponse& c) {
     *c.mutable_commit()->mutable_attempt() = Attempt();
