@@ -6,6 +6,7 @@ import pathlib
 HOSTS, DEVICES, BYTES = 2, 4, 8 << 20
 MOVED, UNSEALED = "jobs/upgrade/states/moved", "jobs/upgrade/states/unsealed"
 SEALED, DELETED = "jobs/upgrade/states/sealed", "jobs/upgrade/states/deleted"
+ONCE, ONCE_STEP = "jobs/upgrade/states/once", 7  # written once, with the step that UpdateState set
 ROWS, COLUMNS = "{devices=[4,1]<=[4]}", "{devices=[1,4]<=[4]}"
 ARRAYS = (("weight", "f32", (96, 64)), ("step", "u64", (8, 4)))  # name, element type, shape
 

@@ -2,8 +2,9 @@
 """What a cluster of this version leaves on disk, as a tar for upgrade tests of later versions: make_data.py ARCHIVE.
 
 Runs a server and two workers of REMESH_BIN_DIR and stops them. It leaves a state that was moved once,
-one that was sealed and never moved, one that is not sealed, and one that was deleted while a host was
-away, so that only the other has confirmed. The archive has `journal/` (the server's files), `buffers/` (each worker's folder) and `made.json`, which says what must be found again.
+one that was sealed and never moved, one that was written once and committed, with a step set before,
+one that is not sealed, and one that was deleted while a host was away, so that only the other has
+confirmed. The archive has `journal/` (the server's files), `buffers/` (each worker's folder) and `made.json`, which says what must be found again.
 """
 import json
 import pathlib
@@ -37,7 +38,11 @@ def state(cluster: LocalCluster, name: str) -> state_pb2.State:
 
 
 def write(cluster: LocalCluster, trainers: list, name: str) -> None:
-    trainers[0].create_state(state(cluster, name))
+    created = state(cluster, name)
+    created.write_once = name == layout.ONCE
+    uid = trainers[0].create_state(created).uid
+    if name == layout.ONCE:
+        trainers[0].states.UpdateState(state_pb2.UpdateStateRequest(name=name, uid=uid, step=layout.ONCE_STEP), timeout=SECONDS)
     for trainer in trainers:
         for shard in trainer.allocate(name, SECONDS):
             info = shard.info
@@ -59,7 +64,7 @@ def delete_on_one_host(cluster: LocalCluster, trainer: Trainer) -> None:
 
 def fill(cluster: LocalCluster) -> None:
     trainers = [Trainer(cluster.server_address, cluster.worker_socket(host)) for host in cluster.host_names]
-    for name in (layout.MOVED, layout.SEALED, layout.DELETED):
+    for name in (layout.MOVED, layout.SEALED, layout.ONCE, layout.DELETED):
         write(cluster, trainers, name)
     targets = reshard_pb2.Targets(shardings={"all": sharding(layout.COLUMNS)}, arrays=[
         reshard_pb2.TargetArray(name=array, sharding=sharding_pb2.Sharding(ref="all")) for array, _, _ in layout.ARRAYS])
@@ -79,7 +84,7 @@ def main() -> None:
         for process in (*cluster.workers.values(), cluster.server):
             process.stop()
         made = cluster.root / "made.json"
-        states = {layout.MOVED: "READY", layout.SEALED: "READY", layout.UNSEALED: "BUILDING"}
+        states = {layout.MOVED: "READY", layout.SEALED: "READY", layout.ONCE: "READY", layout.UNSEALED: "BUILDING"}
         made.write_text(json.dumps({"version": remesh.__version__, "states": states, "generation": 2}))
         with tarfile.open(archive, "w") as files:
             files.add(made, "made.json")

@@ -11,6 +11,7 @@ import tempfile
 import time
 import unittest
 
+import grpc
 from remesh import oracle
 from remesh.testing import LocalCluster
 from remesh.trainer import Trainer
@@ -65,10 +66,23 @@ class UpgradeTest(unittest.TestCase):
         self.check_deleted(cluster)
         if layout.SEALED in made["states"]:
             self.check_elements(trainers, 1, layout.SEALED)
+        if layout.ONCE in made["states"]:
+            self.check_once(trainers)
         targets = reshard_pb2.Targets(shardings={"all": make_data.sharding(layout.ROWS)}, arrays=[
             reshard_pb2.TargetArray(name=name, sharding={"ref": "all"}) for name, _, _ in layout.ARRAYS])
         trainers[0].wait_execution(trainers[0].start_reshard(layout.MOVED, made["generation"], targets).name, SECONDS)
         self.check_elements(trainers, made["generation"] + 1)
+
+    def check_once(self, trainers):
+        """It is whole, has the step that was set, and stays so."""
+        self.check_elements(trainers, 1, layout.ONCE)
+        once = trainers[0].states.GetState(state_pb2.GetStateRequest(name=layout.ONCE), timeout=SECONDS)
+        self.assertTrue(once.write_once)
+        self.assertEqual(once.step, layout.ONCE_STEP)
+        late = state_pb2.UpdateStateRequest(name=layout.ONCE, uid=once.uid, step=layout.ONCE_STEP + 1)
+        with self.assertRaises(grpc.RpcError) as refused:
+            trainers[0].states.UpdateState(late, timeout=SECONDS)
+        self.assertEqual(refused.exception.code(), grpc.StatusCode.FAILED_PRECONDITION)
 
     def check_deleted(self, cluster: LocalCluster):
         """What was deleted while a host was away goes there, too. Older archives have none of it."""
