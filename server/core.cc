@@ -183,14 +183,20 @@ void Core::Perform(Actions actions) {
   }
 }
 
-void Core::Call(Request request, ReplyFn reply, const std::string& caller, Gone gone) {
-  const CallId id = next_id_++;
+void Core::Call(CallId id, Request request, ReplyFn reply, const std::string& caller, Gone gone) {
   TakeTurn(caller, [this, id, caller, reply = std::move(reply), request = std::move(request),
                     gone = std::move(gone)]() mutable {
     if (shut_down_) return reply(ShuttingDown());
     if (gone != nullptr && gone()) return reply(CallerGone());
     calls_.Add(id, std::move(reply), caller, std::move(gone));
     Handle(server::Call{.id = id, .request = std::move(request)});
+  });
+}
+
+void Core::EndCall(CallId id, const std::string& caller) {
+  TakeTurn(caller, [this, id] {
+    calls_.Answer(id, CallerGone());
+    if (!shut_down_) Handle(CallerLeft{.call = id});
   });
 }
 

@@ -98,7 +98,15 @@ class Core {
   // and workers for a few calls. Calls of one caller keep their order.
   // A call whose `gone` returns true in its turn is not made (CANCELLED); null: it always is.
   using Gone = OpenCalls::Gone;
-  void Call(Request request, ReplyFn reply, const std::string& caller = "", Gone gone = nullptr);
+  void Call(Request request, ReplyFn reply, const std::string& caller = "", Gone gone = nullptr) {
+    Call(NewCall(), std::move(request), std::move(reply), caller, std::move(gone));
+  }
+  // The same, with an id that the caller of this has for EndCall().
+  void Call(CallId id, Request request, ReplyFn reply, const std::string& caller, Gone gone);
+  CallId NewCall() { return next_id_++; }
+  // The caller of an open call has gone: the call ends (CANCELLED) and is dropped. What it asked for
+  // goes on. In the turn of `caller`, so after the call. Nothing happens if the call has ended.
+  void EndCall(CallId id, const std::string& caller);
 
   // The stream begins in the turn of `caller`.
   void OpenStream(std::shared_ptr<WorkerSink> sink, const std::string& caller);

@@ -10,8 +10,9 @@
 
 namespace remesh::server {
 
-// Counts each caller's open streams of WatchState, WatchExecution and WatchPlans. A stream costs
-// memory, and work at every change, so a caller may have kOfCallerMax open. Thread-safe.
+// Counts each caller's open streams of WatchState, WatchExecution and WatchPlans, and its calls of
+// DeleteState that wait. A stream costs memory, and work at every change, so a caller may have
+// kOfCallerMax open. Thread-safe.
 class OpenWatches {
  public:
   static constexpr int kOfCallerMax = 1024;

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "base/error.h"
 #include "base/status_macros.h"
 #include "server/controller/values/names.h"
 #include "server/controller/values/pagination.h"
@@ -37,6 +38,11 @@ v1::Worker WorkerOf(const std::string& host, const ControllerView& view) {
   return message;
 }
 
+absl::Status CheckView(v1::ListStatesRequest::View view) {
+  if (v1::ListStatesRequest::View_IsValid(view)) return absl::OkStatus();
+  return InvalidField("view", absl::StrCat(view), "must be BASIC or FULL");
+}
+
 }  // namespace
 
 absl::StatusOr<Reply> Answer(const v1::GetStateRequest& request, const ControllerView& view) {
@@ -50,11 +56,15 @@ absl::StatusOr<Reply> Answer(const v1::ListStatesRequest& request, const Control
   const std::string scope = absl::StrCat("states of ", prefix);
   ASSIGN_OR_RETURN(const PageStart start,
                    ParsePage(request.page_size(), request.page_token(), scope));
+  RETURN_IF_ERROR(CheckView(request.view()));
+  const bool basic = request.view() == v1::ListStatesRequest::BASIC;
   v1::ListStatesResponse response;
   response.set_next_page_token(FillPage(
       view.states.registry().states(), start, scope,
       [&](const StateEntry& state) { return state.name().compare(0, prefix.size(), prefix) == 0; },
-      [&](const StateEntry& state) { return ToProto(state, view.workers()); },
+      [&](const StateEntry& state) {
+        return basic ? ToBasicProto(state, view.workers()) : ToProto(state, view.workers());
+      },
       view.options.page_bytes_max, *response.mutable_states()));
   return response;
 }

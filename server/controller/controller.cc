@@ -37,6 +37,7 @@ Actions Controller::Handle(Event event, Moment now) {
   std::visit(
       Overloaded{
           [&](Call& call) { OnCall(call, now, out); },
+          [&](const CallerLeft& left) { machines_.states.deletions().DropCall(left.call); },
           [&](const WatchStarted& watch) { machines_.watches.OnStarted(watch, out); },
           [&](const WatchEnded& watch) { machines_.watches.OnEnded(watch.id); },
           [&](const StreamOpened& opened) {
@@ -62,7 +63,10 @@ Actions Controller::Handle(Event event, Moment now) {
 Actions Controller::Finish(Outbox& out) {
   if (!machines_.leadership.behind()) machines_.states.CommitWrites(out.touched(), out);
   machines_.watches.TellTouched(out);
-  if (machines_.leadership.behind()) out.DropPersists();
+  if (machines_.leadership.behind()) {
+    machines_.states.deletions().EndCalls(machines_.leadership.CheckMayChange(), out);
+    out.DropPersists();
+  }
   machines_.journal.Enqueue(out);
   return std::move(out.actions());
 }
@@ -82,8 +86,11 @@ void Controller::OnDurable(const FollowUp& follow_up, Moment now, Outbox& out) {
           [&](const StateDeleted& deleted) {
             machines_.states.OnDeleted(deleted, out);
             Settle(HeldOfState(deleted.name, machines_.membership.workers()), machines_, out);
-            out.Reply(deleted.call, v1::DeleteStateResponse());
+            machines_.states.deletions().Answer(deleted, out);
             out.Note(absl::StrCat("deleted ", deleted.name));
+          },
+          [&](const ConfirmationsSaved&) {
+            machines_.states.deletions().OnConfirmationsSaved(out);
           },
           [&](const ExecutionStored& stored) {
             machines_.starts.OnStored(stored.name, out);
@@ -161,9 +168,14 @@ void Controller::Change(CallId call, const v1::UpdateStateRequest& request, Mome
 
 void Controller::Change(CallId call, const v1::DeleteStateRequest& request, Moment now,
                         Outbox& out) {
+  const DeletionCall asked{.call = call, .wait = request.wait()};
+  Deletions& deletions = machines_.states.deletions();
+  if (deletions.Join(asked, request.name())) return;
   const absl::StatusOr<StateRemoval> removal = RemoveState(request.name(), machines_.view());
+  const bool gone = absl::IsNotFound(removal.status());
+  if (gone && deletions.JoinPast(asked, request.name(), out)) return;
   if (!removal.ok()) return out.Reply(call, removal.status());
-  Deletion deletion = machines_.states.Delete(call, request.name(), removal->gone);
+  Deletion deletion = machines_.states.Delete(asked, request.name(), removal->gone);
   if (!removal->given_up.empty()) {
     machines_.executions.GiveUp(removal->given_up, removal->why,
                                 std::exchange(deletion.records, {}), now, out);

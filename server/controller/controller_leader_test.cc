@@ -248,6 +248,21 @@ TEST_F(ControllerLeaderTest, WhatIsNeededIsDiscardedWithConsentOnly) {
   EXPECT_EQ(Count(c, Command::kRetire), 1);
 }
 
+// Nothing is confirmed any more.
+TEST_F(JournalBehindTest, AWaitingDeletionEnds) {
+  v1::DeleteStateRequest remove;
+  remove.set_name(kState);
+  remove.set_wait(true);
+  const CallId call = Ask(remove);
+  EXPECT_FALSE(replies_.contains(call));
+  v1::Register later = Identity("a");
+  later.mutable_position()->set_leadership("a later one");
+  Attach(later);
+  ASSERT_TRUE(Behind());
+  ASSERT_TRUE(replies_.contains(call));
+  EXPECT_EQ(GetErrorInfo(replies_.at(call).status()).reason, "JOURNAL_BEHIND");
+}
+
 TEST_F(JournalBehindTest, WhoIsBehindWritesNothing) {
   Handle(StreamEnded{2});
   Delete();  // the tombstone waits for b

@@ -151,11 +151,46 @@ TEST_F(ControllerStatesTest, NothingIsForgottenBeforeTheTombstoneIsOnDisk) {
   EXPECT_EQ(Forgotten(again), Uids{made.uid()});
 }
 
+TEST_F(ControllerStatesTest, ADeletionIsWaitedForAcrossARestart) {
+  const auto delete_and_wait = [&] {
+    v1::DeleteStateRequest remove;
+    remove.set_name(kState);
+    remove.set_wait(true);
+    return Ask(remove);
+  };
+  const auto confirm = [&](StreamId stream, const std::string& uid) {
+    v1::AttachRequest message;
+    message.mutable_forgotten()->set_state(kState);
+    message.mutable_forgotten()->set_state_uid(uid);
+    Say(stream, message);
+  };
+  const StreamId a = Attach("a");
+  const StreamId b = Attach("b");
+  const std::string uid = Create({"a", "b"}).uid();
+  Handle(StreamEnded{b});
+  const CallId first = delete_and_wait();
+  EXPECT_FALSE(replies_.contains(first));
+  EXPECT_EQ(Forgotten(a), Uids{uid}) << "though it reported nothing";
+  confirm(a, uid);
+  ASSERT_TRUE(replies_.contains(first));
+  EXPECT_EQ(std::get<v1::DeleteStateResponse>(*replies_.at(first)).absent_hosts(0), "b");
+
+  StartServer();
+  const StreamId again = Attach("b", {Manifest(uid, 1)});
+  EXPECT_EQ(Forgotten(again), Uids{uid});
+  const CallId second = delete_and_wait();
+  EXPECT_FALSE(replies_.contains(second));
+  confirm(again, uid);
+  ASSERT_TRUE(replies_.contains(second));
+  EXPECT_EQ(std::get<v1::DeleteStateResponse>(*replies_.at(second)).absent_hosts_size(), 0);
+  EXPECT_EQ(ReasonOf(delete_and_wait()), "NOT_FOUND");
+}
+
 TEST_F(ControllerStatesTest, TombstonesAreBoundedAndThoseThatNobodyWaitsForGoFirst) {
-  Tombstones tombstones(2);
+  Tombstones tombstones({.states = 2, .hosts = 100});
   tombstones.Add({"s", "1"}, tombstones.Make({"a"}));
   tombstones.Add({"s", "2"}, tombstones.Make({"b"}));
-  tombstones.Confirm("b", {{"s", "2"}});
+  tombstones.Confirm("b", {"s", "2"});
   tombstones.Add({"s", "3"}, tombstones.Make({"a"}));
   EXPECT_TRUE(tombstones.contains({"s", "1"}));
   EXPECT_FALSE(tombstones.contains({"s", "2"}));

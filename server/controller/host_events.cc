@@ -100,8 +100,9 @@ void OnWorkerMessage(const std::string& host, const v1::AttachRequest& message, 
                     .generation = message.retired().generation()}},
                   machines, out);
     case v1::AttachRequest::kForgotten:
-      if (!behind) machines.states.OnForgotten(host, message.forgotten(), out);
-      return;
+      if (behind) return;
+      return machines.states.deletions().OnForgotten(
+          host, {.name = message.forgotten().state(), .uid = message.forgotten().state_uid()}, out);
     default:
       if (behind) return;
       // What a host reports to hold counts, whoever asked.

@@ -21,6 +21,9 @@ void CarryOut(const Judgement& judgement, Machines& machines, Outbox& out) {
     if (judgement.command) machines.commands.Send(host, *judgement.command, out);
     machines.owed.Drop(host, key);
   }
+  if (judgement.verdict.kind == Verdict::Kind::kForget) {
+    machines.states.deletions().OnReported(host, {.name = key.state, .uid = key.state_uid});
+  }
   SetNewerHosts(key, machines, out);
   Free(host, judgement.gone, machines, out);
 }
@@ -86,7 +89,7 @@ void FreeUnmentioned(const std::string& host, const std::vector<ManifestKey>& ow
 void SettleHost(const v1::Register& registration, Machines& machines, Outbox& out) {
   if (machines.leadership.behind()) return;  // then nothing is written or freed
   const std::string& host = registration.host();
-  machines.states.OnRegistered(registration, out);
+  machines.states.deletions().OnRegistered(registration, out);
   Settle(HeldOfHost(registration), machines, out);
   for (const v1::AttemptId& attempt : registration.attempts()) {
     SettleAttempt(host, attempt, machines, out);

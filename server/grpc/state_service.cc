@@ -73,7 +73,9 @@ ServerUnaryReactor* StateService::UpdateState(CallbackServerContext* context,
 ServerUnaryReactor* StateService::DeleteState(CallbackServerContext* context,
                                               const v1::DeleteStateRequest* request,
                                               v1::DeleteStateResponse* response) {
-  return AskController(backend_, context, "DeleteState", request->name(), *request, response);
+  const auto ask = request->wait() ? WaitForController<v1::DeleteStateResponse>
+                                   : AskController<v1::DeleteStateResponse>;
+  return ask(backend_, context, "DeleteState", request->name(), *request, response);
 }
 
 }  // namespace remesh::server

@@ -60,21 +60,55 @@ class Completion : public service::Completion {
       : service::Completion(reactor, ShuttingDown) {}
 };
 
-// Makes the call in the caller's turn, unless the caller has gone by then, and finishes it with the
-// controller's reply on Core::writers(), in the caller's turn there.
+// Returns a function that finishes a call with the controller's reply on Core::writers(), in the
+// caller's turn there.
 template <typename Response>
-void CallController(Core& core, const grpc::CallbackServerContext* context, Request request,
-                    Response* response, Completion completion) {
-  const std::string caller = CallerOf(*context);
-  auto finish = [&core, caller, response,
-                 completion = std::move(completion)](absl::StatusOr<Reply> reply) mutable {
+Core::ReplyFn FinishOnWriters(Core& core, std::string caller, Response* response,
+                              Completion completion) {
+  return [&core, caller = std::move(caller), response,
+          completion = std::move(completion)](absl::StatusOr<Reply> reply) mutable {
     core.writers().Post({.caller = caller}, [response, completion = std::move(completion),
                                              reply = std::move(reply)]() mutable {
       if (reply.ok()) *response = std::get<Response>(*std::move(reply));
       completion.Finish(reply.status());
     });
   };
-  core.Call(std::move(request), std::move(finish), caller, [context] { return HasGone(*context); });
+}
+
+// Makes the call in the caller's turn, unless the caller has gone by then, and finishes it with the
+// controller's reply.
+template <typename Response>
+void CallController(Core& core, const grpc::CallbackServerContext* context, Request request,
+                    Response* response, Completion completion) {
+  const std::string caller = CallerOf(*context);
+  core.Call(std::move(request), FinishOnWriters(core, caller, response, std::move(completion)),
+            caller, [context] { return HasGone(*context); });
+}
+
+// As AskController(), for a call that may wait for long: one of the caller's OpenWatches, which ends
+// when the caller cancels it or its deadline passes.
+template <typename Response>
+grpc::ServerUnaryReactor* WaitForController(const Backend& backend,
+                                            grpc::CallbackServerContext* context,
+                                            const char* method, const std::string& resource,
+                                            Request request, Response* response) {
+  Core& core = backend.core;
+  const std::string caller = CallerOf(*context);
+  const CallId id = core.NewCall();
+  auto* reactor = new service::CancellableCall([&core, id, caller] { core.EndCall(id, caller); });
+  Completion completion(reactor);
+  const absl::Status may = backend.Authorize(*context, method, resource);
+  auto place = may.ok() ? core.open_watches().Begin(caller) : may;
+  if (!place.ok()) {
+    completion.Finish(place.status());
+    return reactor;
+  }
+  auto finish = [place = *std::move(place),
+                 finish = FinishOnWriters(core, caller, response, std::move(completion))](
+                    absl::StatusOr<Reply> reply) mutable { finish(std::move(reply)); };
+  core.Call(id, std::move(request), std::move(finish), caller,
+            [context] { return HasGone(*context); });
+  return reactor;
 }
 
 // Ends a call that was refused.

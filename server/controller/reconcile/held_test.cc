@@ -69,7 +69,7 @@ class HeldTest : public testing::Test {
 
   StateRegistry states_;
   WorkerRegistry workers_;
-  Tombstones tombstones_{10};
+  Tombstones tombstones_{{.states = 10, .hosts = 10}};
   std::map<std::string, v1::Execution> executions_;
   bool replaced_later_ = false;
 };

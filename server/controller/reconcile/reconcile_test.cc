@@ -30,7 +30,7 @@ class ReconcileTest : public StatesTestWorld {
                       .execution = unknown});
   }
   void Bury(const std::string& uid) {
-    states_.OnDeleted({.call = 0, .name = "none", .gone = {{{kState, uid}, {.hosts = {"a"}}}}},
+    states_.OnDeleted({.call = {}, .name = "none", .gone = {{{kState, uid}, {.hosts = {"a"}}}}},
                       out_);
   }
 

@@ -141,8 +141,13 @@ void AddWrites(const HostWrites& writes, v1::State& message) {
 }  // namespace
 
 v1::State ToProto(const StateEntry& state, const WorkerRegistry& workers) {
-  v1::State message = state.declared;
+  v1::State message = ToBasicProto(state, workers);
   *message.mutable_spec() = state.placed->spec;
+  return message;
+}
+
+v1::State ToBasicProto(const StateEntry& state, const WorkerRegistry& workers) {
+  v1::State message = state.declared;
   message.set_phase(ReportedPhase(state, workers));
   message.set_execution(state.execution);
   message.set_total_shards(state.placed->total_shards);

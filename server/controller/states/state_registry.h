@@ -98,7 +98,8 @@ HostWrites WritesOf(const StateEntry& state, const WorkerRegistry& workers);
 // sealed or not. Hosts that only sent data do not count, because they hold nothing of it.
 bool HeldEverywhere(const StateEntry& state, int64_t generation, const WorkerRegistry& workers);
 
-// The resource as callers see it, including the spec.
+// The resource as callers see it: all but the spec, and including it.
+v1::State ToBasicProto(const StateEntry& state, const WorkerRegistry& workers);
 v1::State ToProto(const StateEntry& state, const WorkerRegistry& workers);
 
 // What `host` holds of the state's current generation. REQUIRES: it holds something.

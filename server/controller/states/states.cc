@@ -68,10 +68,10 @@ States::States(const ControllerOptions& options, const RandomBits& random,
       journal_(journal),
       membership_(membership),
       commands_(commands),
-      tombstones_(options.tombstones_max) {}
+      deletions_(options, membership, commands) {}
 
 void States::Restore(const Restored& restored) {
-  tombstones_.Restore(restored.tombstones);
+  deletions_.Restore(restored);
   for (const auto& [name, state] : restored.states) {
     StateEntry entry{.declared = state.state,
                      .placed = state.placed,
@@ -310,26 +310,20 @@ void States::TellAbsent(const StateEntry& state, const std::string& host, Outbox
   commands_.Send(host, std::move(message), out);
 }
 
-Deletion States::Delete(CallId call, const std::string& name,
+Deletion States::Delete(const DeletionCall& call, const std::string& name,
                         const std::map<StateKey, std::set<std::string>>& gone) {
   if (StateEntry* state = registry_.Find(name)) state->deleting = true;
-  Deletion deletion{
-      .records = {NoStateRecord(name), NoNextStateRecord(name), NoCreateRequestRecord(name),
-                  NoUpdateRecord(name), NoWriteCommittedRecord(name)},
-      .then = {.call = call, .name = name, .gone = {}}};
-  for (const auto& [state, hosts] : gone) {
-    const Tombstone tombstone = tombstones_.Make(hosts);
-    deletion.records.push_back(TombstoneRecord(state, tombstone));
-    deletion.then.gone[state] = tombstone;
+  Deletion deletion = deletions_.Delete(call, name, gone);
+  for (const Record& record :
+       {NoStateRecord(name), NoNextStateRecord(name), NoCreateRequestRecord(name),
+        NoUpdateRecord(name), NoWriteCommittedRecord(name)}) {
+    deletion.records.push_back(record);
   }
   return deletion;
 }
 
 void States::OnDeleted(const StateDeleted& deleted, Outbox& out) {
-  for (const auto& [state, tombstone] : deleted.gone) {
-    std::vector<Record> forgotten = tombstones_.Add(state, tombstone);
-    if (!forgotten.empty()) out.Persist(std::move(forgotten));
-  }
+  deletions_.OnDeleted(deleted, out);
   registry_.Remove(deleted.name);
   wanted_.DropState(deleted.name);
   out.Touch(deleted.name);
@@ -372,7 +366,9 @@ void States::OnHostAway(const HostAway& away, Outbox& out) {
   wanted_.DropHost(away.host);
   const std::vector<std::string> states = registry_.NamesOn(away.host);
   for (const std::string& name : states) out.Touch(name);
-  if (!membership_.workers().alive(away.host)) TellAway(away, states, out);
+  if (membership_.workers().alive(away.host)) return;
+  TellAway(away, states, out);
+  deletions_.OnHostAway(away.host, out);
 }
 
 namespace {
@@ -436,21 +432,6 @@ void States::OnWanted(const std::string& host, const std::string& name, Outbox& 
   wanted_.Add(host, name);
   // A host with shards was told when the state was created or moved, or when the host attached.
   if (const StateEntry* state = registry_.Find(name)) TellAbsent(*state, host, out);
-}
-
-void States::OnRegistered(const v1::Register& registration, Outbox& out) {
-  std::set<StateKey> gone = tombstones_.WaitingFor(registration.host());
-  for (const v1::StateManifest& manifest : registration.manifests()) {
-    gone.erase({manifest.state(), manifest.state_uid()});
-  }
-  std::vector<Record> records = tombstones_.Confirm(registration.host(), gone);
-  if (!records.empty()) out.Persist(std::move(records));
-}
-
-void States::OnForgotten(const std::string& host, const v1::Forgotten& forgotten, Outbox& out) {
-  const StateKey state{.name = forgotten.state(), .uid = forgotten.state_uid()};
-  std::vector<Record> records = tombstones_.Confirm(host, {state});
-  if (!records.empty()) out.Persist(std::move(records));
 }
 
 }  // namespace remesh::server

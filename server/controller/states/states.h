@@ -13,8 +13,8 @@
 #include "server/controller/leadership/journal_queue.h"
 #include "server/controller/membership/commands.h"
 #include "server/controller/membership/membership.h"
+#include "server/controller/states/deletions.h"
 #include "server/controller/states/state_registry.h"
-#include "server/controller/states/tombstones.h"
 #include "server/controller/states/wanted.h"
 #include "server/controller/values/controller_options.h"
 #include "server/controller/values/follow_up.h"
@@ -30,12 +30,6 @@ struct ExecutionEnd {
   std::shared_ptr<const PlacedState> target;  // null: the source stays
 };
 
-// What to write for a deletion, and what follows.
-struct Deletion {
-  std::vector<Record> records;
-  StateDeleted then;
-};
-
 // Which states exist, which were deleted, and which hosts wait for one. Knows the journal and the
 // hosts, and of executions only what it is told. Not thread-safe.
 class States {
@@ -45,7 +39,8 @@ class States {
   void Restore(const Restored& restored);
 
   const StateRegistry& registry() const { return registry_; }
-  const Tombstones& tombstones() const { return tombstones_; }
+  const Tombstones& tombstones() const { return deletions_.tombstones(); }
+  Deletions& deletions() { return deletions_; }
   bool creating(const std::string& name) const { return creates_.contains(name); }
   // The first state that is being created with shards on the host; empty: none.
   std::string CreatingOn(const std::string& host) const;
@@ -66,7 +61,7 @@ class States {
   void OnWriteCommitted(const WriteCommitted& committed, Outbox& out);
   // Deletes the states `gone`, which have or had this name, each with the hosts that may hold
   // something of it. REQUIRES: none of them moves.
-  Deletion Delete(CallId call, const std::string& name,
+  Deletion Delete(const DeletionCall& call, const std::string& name,
                   const std::map<StateKey, std::set<std::string>>& gone);
   void OnDeleted(const StateDeleted& deleted, Outbox& out);
 
@@ -81,9 +76,6 @@ class States {
   void Assign(const std::string& host, Outbox& out);
   // A trainer on the host waits for the state.
   void OnWanted(const std::string& host, const std::string& name, Outbox& out);
-  // Whatever the host does not mention of deleted states is gone there.
-  void OnRegistered(const v1::Register& registration, Outbox& out);
-  void OnForgotten(const std::string& host, const v1::Forgotten& forgotten, Outbox& out);
 
  private:
   struct PendingCreate {  // being journaled
@@ -109,7 +101,7 @@ class States {
   const Membership& membership_;
   const Commands& commands_;
   StateRegistry registry_;
-  Tombstones tombstones_;
+  Deletions deletions_;
   std::map<std::string, PendingCreate> creates_;  // by state name
   Wanted wanted_;
 };

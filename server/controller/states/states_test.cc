@@ -31,25 +31,6 @@ TEST_F(StatesTest, WhereNobodyIsAttachedNothingIsCreated) {
   EXPECT_EQ(GetErrorInfo(Replies(1).at(0).status()).reason, "HOST_NOT_ATTACHED");
 }
 
-TEST_F(StatesTest, ADeletedStateIsRememberedUntilItsHostsConfirm) {
-  Attach("a");
-  const StateKey key{.name = kState, .uid = Create({"a"})};
-  Clear();
-  const Deletion deletion = states_.Delete(7, kState, {{key, {"a"}}});
-  EXPECT_TRUE(Find()->deleting);
-  EXPECT_EQ(deletion.records.size(), 6u);
-  states_.OnDeleted(deletion.then, out_);
-  EXPECT_EQ(Find(), nullptr);
-  EXPECT_TRUE(states_.tombstones().contains(key));
-  EXPECT_EQ(states_.tombstones().WaitingFor("a").size(), 1u);
-  v1::Register back = Registration("a");
-  *back.add_manifests() = Manifest(kState, key.uid, 1);
-  states_.OnRegistered(back, out_);  // it still has it
-  EXPECT_EQ(states_.tombstones().WaitingFor("a").size(), 1u);
-  states_.OnRegistered(Registration("a"), out_);
-  EXPECT_TRUE(states_.tombstones().WaitingFor("a").empty());
-}
-
 TEST_F(StatesTest, OnlyAnExecutionThatSucceededMovesTheState) {
   Attach("a");
   Create({"a"});

@@ -176,7 +176,7 @@ TEST_F(UpdateStateTest, AWriteOnceStateIsUpdatedWhileAHostIsAway) {
 }
 
 TEST_F(UpdateStateTest, AStateThatIsBeingDeletedIsNotUpdated) {
-  states_.Delete(6, kState, {});
+  states_.Delete({.call = 6}, kState, {});
   Update(7, Request(12));
   EXPECT_EQ(Refused(7), "STATE_BEING_DELETED");
   EXPECT_TRUE(Did<Persist>().empty());

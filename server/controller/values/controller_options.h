@@ -27,6 +27,8 @@ struct ControllerOptions {
   bool encrypts_data = false;             // between hosts
   size_t finished_executions_max = 1000;  // older ones are dropped
   size_t tombstones_max = 10'000;         // deletions to remember
+  // Hosts that have not confirmed these deletions, all together: as many small rows in the journal.
+  size_t tombstone_hosts_max = 1'000'000;
   // Time between ticks. A tick that comes later than twice this shows that the server itself stood
   // still. 0: ticks come at any time.
   Timestamp tick_interval{0};

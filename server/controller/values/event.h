@@ -52,6 +52,11 @@ struct Call {
   Request request;
 };
 
+// The caller of an open call has gone; its reply is dropped. What it asked for goes on.
+struct CallerLeft {
+  CallId call = 0;
+};
+
 // A caller wants the value of a state or an execution now and after every change.
 struct WatchStarted {
   WatchId id = 0;
@@ -107,7 +112,7 @@ struct Drain {
 // Time has passed. Comes at least a few times per lost_after.
 struct Tick {};
 
-using Event = std::variant<Call, WatchStarted, WatchEnded, StreamOpened, StreamMessage, StreamEnded,
-                           Planned, Persisted, JournalLost, Reconfigure, Drain, Tick>;
+using Event = std::variant<Call, CallerLeft, WatchStarted, WatchEnded, StreamOpened, StreamMessage,
+                           StreamEnded, Planned, Persisted, JournalLost, Reconfigure, Drain, Tick>;
 
 }  // namespace remesh::server

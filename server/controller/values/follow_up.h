@@ -42,11 +42,18 @@ struct StateUpdated {
 struct WriteCommitted {
   StateKey state;
 };
-struct StateDeleted {
+// A call of DeleteState. `wait`: it is answered when every attached host has freed the buffers.
+struct DeletionCall {
   CallId call = 0;
+  bool wait = false;
+};
+struct StateDeleted {
+  DeletionCall call;
   std::string name;
   std::map<StateKey, Tombstone> gone;
 };
+// What the journal forgot of deleted states is on disk.
+struct ConfirmationsSaved {};
 // The execution's first record is on disk: it may start.
 struct ExecutionStored {
   std::string name;
@@ -57,9 +64,9 @@ struct ExecutionSaved {
   Save what = Save::kDecision;
 };
 
-using FollowUp =
-    std::variant<NothingFollows, CallPersisted, LeadershipBegun, HostAdmitted, StateCreated,
-                 StateUpdated, WriteCommitted, StateDeleted, ExecutionStored, ExecutionSaved>;
+using FollowUp = std::variant<NothingFollows, CallPersisted, LeadershipBegun, HostAdmitted,
+                              StateCreated, StateUpdated, WriteCommitted, StateDeleted,
+                              ConfirmationsSaved, ExecutionStored, ExecutionSaved>;
 
 // A transaction after which something relies on hosts: the hosts' own entries must be written with
 // it.

@@ -27,15 +27,8 @@ constexpr char kNextState[] = "next/";
 constexpr char kRequest[] = "request/";
 constexpr char kUpdate[] = "update/";
 constexpr char kWriteCommitted[] = "write_committed/";
-constexpr char kDeleted[] = "deleted/";
 constexpr char kExecution[] = "execution/";
 constexpr char kStart[] = "start/";
-
-absl::Status Unreadable(const std::string& key) {
-  return MakeError(absl::StatusCode::kDataLoss,
-                   absl::StrCat("journal record ", key, " cannot be read"),
-                   {.reason = "JOURNAL_CORRUPT", .metadata = {{"key", key}}});
-}
 
 bool TakePrefix(std::string_view prefix, std::string_view key, std::string& rest) {
   if (key.substr(0, prefix.size()) != prefix) return false;
@@ -56,24 +49,6 @@ std::string WithSpec(const v1::State& declared, const v1::StateSpec& spec) {
   spec.SerializeWithCachedSizes(&coded);
   coded.Trim();
   return bytes;
-}
-
-// Names of states contain no '@'.
-std::string TombstoneKey(const StateKey& state) {
-  return absl::StrCat(kDeleted, state.name, "@", state.uid);
-}
-
-absl::Status ReadTombstone(const std::string& key, const std::string& rest,
-                           const std::string& bytes, Restored& restored) {
-  const std::vector<std::string> parts = absl::StrSplit(rest, absl::MaxSplits('@', 1));
-  std::vector<std::string> lines = absl::StrSplit(bytes, '\n', absl::SkipEmpty());
-  Tombstone tombstone;
-  if (parts.size() != 2 || lines.empty() || !absl::SimpleAtoi(lines[0], &tombstone.order)) {
-    return Unreadable(key);
-  }
-  tombstone.hosts = {lines.begin() + 1, lines.end()};
-  restored.tombstones[{.name = parts[0], .uid = parts[1]}] = std::move(tombstone);
-  return absl::OkStatus();
 }
 
 absl::Status ReadHost(const std::string& key, const std::string& host, const std::string& bytes,
@@ -130,15 +105,13 @@ absl::Status ReadRecord(const std::string& key, const std::string& bytes, const 
   } else if (TakePrefix(kNextState, key, name)) {
     ASSIGN_OR_RETURN(RestoredState next, ReadState(key, name, bytes, place));
     restored.next_states[name] = next.placed;
-  } else if (TakePrefix(kDeleted, key, name)) {
-    return ReadTombstone(key, name, bytes, restored);
   } else if (TakePrefix(kExecution, key, name)) {
     v1::Execution& execution = restored.executions.emplace_back();
     if (!execution.ParseFromString(bytes) || execution.name() != name) return Unreadable(key);
   } else if (TakePrefix(kStart, key, name)) {
     restored.start_digests[name] = bytes;
   } else if (!TakePrefix(kRequest, key, name) && !TakePrefix(kUpdate, key, name) &&
-             !TakePrefix(kWriteCommitted, key, name)) {
+             !TakePrefix(kWriteCommitted, key, name) && !IsOfTombstone(key)) {
     return Unreadable(key);
   }
   return absl::OkStatus();
@@ -231,12 +204,6 @@ Record WriteCommittedRecord(const StateKey& state) {
 Record NoWriteCommittedRecord(const std::string& state) {
   return {absl::StrCat(kWriteCommitted, state), std::nullopt};
 }
-Record TombstoneRecord(const StateKey& state, const Tombstone& tombstone) {
-  std::string bytes = absl::StrCat(tombstone.order);
-  for (const std::string& host : tombstone.hosts) absl::StrAppend(&bytes, "\n", host);
-  return {TombstoneKey(state), std::move(bytes)};
-}
-Record NoTombstoneRecord(const StateKey& state) { return {TombstoneKey(state), std::nullopt}; }
 Record ExecutionRecord(const v1::Execution& execution) {
   return {absl::StrCat(kExecution, execution.name()), execution.SerializeAsString()};
 }
@@ -254,6 +221,7 @@ absl::StatusOr<Restored> ReadRecords(const std::map<std::string, std::string>& r
                                      const Placer& place) {
   Restored restored;
   for (const auto& [key, bytes] : records) RETURN_IF_ERROR(ReadRecord(key, bytes, place, restored));
+  RETURN_IF_ERROR(ReadTombstones(records, restored.tombstones));
   for (auto& [name, state] : restored.states) {
     RETURN_IF_ERROR(AddRequest(records, name, state));
     RETURN_IF_ERROR(AddUpdate(records, name, state));

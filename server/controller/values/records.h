@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <compare>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -16,6 +15,7 @@
 #include "server/controller/values/action.h"
 #include "server/controller/values/journal_past.h"
 #include "server/controller/values/placed.h"
+#include "server/controller/values/tombstone_records.h"
 
 namespace remesh::server {
 
@@ -25,20 +25,8 @@ struct KnownHost {
   std::string secret_hash = "";  // of its secret; empty: the next worker is taken for it
 };
 
-// Identifies a state, and not another that had its name before or gets it later.
-struct StateKey {
-  std::string name;
-  std::string uid;  // empty: made before states had uids
-  auto operator<=>(const StateKey&) const = default;
-};
-
-// The record that a state was deleted.
-struct Tombstone {
-  uint64_t order = 0;           // of deletion
-  std::set<std::string> hosts;  // hosts that may still hold something of it
-};
-
-// The records that the controller keeps in the journal: one a thing, with its kind in the key.
+// The records that the controller keeps in the journal: one a thing, with its kind in the key. Those
+// of deleted states are in tombstone_records.h.
 
 Record EpochRecord(uint64_t epoch);
 // A leadership that was given up, because this journal does not know it, or not up to its end.
@@ -71,9 +59,6 @@ Record NoUpdateRecord(const std::string& state);
 // Generation 1 of the write_once state of this name and uid is committed.
 Record WriteCommittedRecord(const StateKey& state);
 Record NoWriteCommittedRecord(const std::string& state);
-// The state of this name and uid existed: hosts that hold something of it must forget it.
-Record TombstoneRecord(const StateKey& state, const Tombstone& tombstone);
-Record NoTombstoneRecord(const StateKey& state);
 Record ExecutionRecord(const v1::Execution& execution);
 Record NoExecutionRecord(const std::string& execution);
 // The request that started the execution.

@@ -17,14 +17,26 @@ absl::StatusOr<Restored> Read(const std::vector<Record>& records) {
 TEST(RecordsTest, TombstonesNameStateUidOrderAndHosts) {
   const StateKey with_uid{"jobs/j/states/s", "11111111-2222-4333-8444-555555555555"};
   const StateKey old{"jobs/j/states/s", ""};
-  const auto restored = Read({TombstoneRecord(with_uid, {.order = 7, .hosts = {"a", "b"}}),
-                              TombstoneRecord(old, {.order = 8, .hosts = {}})});
+  std::vector<Record> records = TombstoneRecords(with_uid, {.order = 7, .hosts = {"a", "b"}});
+  for (const Record& record : TombstoneRecords(old, {.order = 8, .hosts = {"c"}})) {
+    records.push_back(record);
+  }
+  const auto restored = Read(records);
   ASSERT_TRUE(restored.ok()) << restored.status();
   EXPECT_EQ(restored->tombstones.at(with_uid).hosts, (std::set<std::string>{"a", "b"}));
   EXPECT_EQ(restored->tombstones.at(with_uid).order, 7u);
-  EXPECT_EQ(restored->tombstones.at(old).hosts, std::set<std::string>());
-  EXPECT_EQ(GetErrorInfo(Read({{"deleted/jobs/j/states/s@u", ""}}).status()).reason,
-            "JOURNAL_CORRUPT");
+  EXPECT_EQ(restored->tombstones.at(old).hosts, std::set<std::string>{"c"});
+  EXPECT_EQ(restored->tombstones.at(old).order, 8u);
+  const Record deleted{"deleted/s@u", "1"};
+  for (const auto& bad : {std::vector<Record>{{"deleted/jobs/j/states/s@u", ""}},
+                          {{"deleted/s", "1"}},
+                          {{"remains/s@u@a", ""}},
+                          {deleted, {"remains/s@v@a", ""}},
+                          {deleted, {"remains/s@u", ""}},
+                          {deleted, {"remains/s@u@", ""}},
+                          {deleted, {"remains/", ""}}}) {
+    EXPECT_EQ(GetErrorInfo(Read(bad).status()).reason, "JOURNAL_CORRUPT") << bad.back().key;
+  }
 }
 
 TEST(RecordsTest, HostsAndDigestsOfStartsComeBack) {
