@@ -33,6 +33,7 @@ class Simulation {
     kDiscardUnchecked,       // the server discards a last copy without consent
     kCommitNotJournaled,     // of a write: READY before it is durable
     kOnlyMovesMustExist,     // the server takes only later generations for committed
+    kDeletionNotWaited,      // the server answers a deletion before hosts have freed the state
   };
   struct Options {
     uint64_t seed = 1;
@@ -66,6 +67,9 @@ class Simulation {
   const std::map<std::string, int>& operated() const { return operated_; }
   // Attempts on hosts with communicators of an earlier one.
   int reused_communicators() const;
+  // Deletions that were waited for, and hosts that their answers named.
+  int deletions_waited() const { return deletions_waited_; }
+  int absent_named() const { return absent_named_; }
   // States that callers saw, by phase.
   const std::map<v1::State::Phase, int>& seen() const { return seen_; }
   // Times that what is written once was committed, as workers or callers were told.
@@ -152,6 +156,7 @@ class Simulation {
   void AskToDelete(const std::string& state);
   void AskToUpdate(const std::string& state);
   void AskToMove(const std::string& state);
+  void CheckDeleted(const v1::State& state, const v1::DeleteStateResponse& response);
   // Trainers.
   void Rewrite();
   void FinishWrites();
@@ -296,6 +301,7 @@ class Simulation {
     std::optional<int64_t> once;   // of what is written once: as it was READY
   };
   std::map<std::string, Steps> steps_;  // by uid
+  int deletions_ = 0, deletions_waited_ = 0, absent_named_ = 0;
   // What this life of the server was told of what hosts hold, by worker.
   std::map<int, std::map<ModelWorker::Key, ModelWorker::Held>> heard_;
   std::map<std::string, int> operated_;

@@ -40,14 +40,55 @@ void Simulation::AskToCreate(const std::string& state) {
   Handle(Call{.id = id, .request = std::move(create)});
 }
 
+// Every other caller waits until hosts have freed the state.
 void Simulation::AskToDelete(const std::string& state) {
+  const auto before = std::make_shared<v1::State>();
+  v1::GetStateRequest get;
+  get.set_name(state);
+  const CallId get_id = next_call_++;
+  calls_[get_id] = [before](const absl::StatusOr<Reply>& reply) {
+    if (reply.ok()) *before = std::get<v1::State>(*reply);
+  };
+  Handle(Call{.id = get_id, .request = get});
+
   v1::DeleteStateRequest remove;
   remove.set_name(state);
   const CallId id = next_call_++;
-  calls_[id] = [this, state](const absl::StatusOr<Reply>& reply) {
-    if (reply.ok()) uids_.erase(state);
+  const bool waits = ++deletions_ % 2 == 0;
+  remove.set_wait(waits && options_.planted != Planted::kDeletionNotWaited);
+  calls_[id] = [this, before, state, waits](const absl::StatusOr<Reply>& reply) {
+    if (!reply.ok()) return;
+    // One that is waited for may be answered when another state has the name.
+    if (before->uid().empty() || uids_[state] == before->uid()) uids_.erase(state);
+    if (waits) CheckDeleted(*before, std::get<v1::DeleteStateResponse>(*reply));
   };
   Handle(Call{.id = id, .request = remove});
+}
+
+// No attached host has anything of the state. A host that is named is away, and one that is not
+// named has nothing of it if the state lay there.
+void Simulation::CheckDeleted(const v1::State& state, const v1::DeleteStateResponse& response) {
+  ++deletions_waited_;
+  absent_named_ += response.absent_hosts_size();
+  std::set<std::string> attached;
+  const auto workers = AskNow<v1::ListWorkersResponse>(v1::ListWorkersRequest());
+  for (const v1::Worker& worker : workers.workers()) {
+    if (worker.alive()) attached.insert(worker.registration().host());
+  }
+  const std::set<std::string> named(response.absent_hosts().begin(), response.absent_hosts().end());
+  for (const std::string& host : named) {
+    if (attached.contains(host)) Violate(absl::StrCat(host, " is attached and named as absent"));
+  }
+  if (state.uid().empty()) return;  // it had been deleted before this call
+  for (const Worker& worker : workers_) {
+    const std::string& host = worker.model->host();
+    if (named.contains(host) || (!attached.contains(host) && !LiesOn(state, host))) continue;
+    for (const auto& [key, held] : worker.model->held()) {
+      if (held.state_uid != state.uid()) continue;
+      Violate(absl::StrCat(host, " holds generation ", key.second, " of ", state.name(),
+                           ", whose deletion was waited for"));
+    }
+  }
 }
 
 void Simulation::AskToMove(const std::string& state) {

@@ -27,6 +27,8 @@ struct Totals {
   int reused_communicators = 0;
   std::map<v1::State::Phase, int> seen;
   int writes_committed = 0;
+  int deletions_waited = 0;
+  int absent_named = 0;
 };
 
 Simulation::Options OptionsOf(uint64_t seed) {
@@ -57,6 +59,8 @@ void RunSeed(uint64_t seed, Totals& totals) {
   totals.flips_harmless += simulation.flips_harmless();
   totals.reused_communicators += simulation.reused_communicators();
   totals.writes_committed += simulation.writes_committed();
+  totals.deletions_waited += simulation.deletions_waited();
+  totals.absent_named += simulation.absent_named();
 }
 
 TEST(SimulationTest, NothingIsLostOrHalfCommittedInAnyInterleaving) {
@@ -73,7 +77,11 @@ TEST(SimulationTest, NothingIsLostOrHalfCommittedInAnyInterleaving) {
     RecordProperty(row.name, totals.injected[row.fault]);
   }
   if (only != 0) return;
+  RecordProperty("deletions_waited", totals.deletions_waited);
+  RecordProperty("absent_named", totals.absent_named);
   // The world must have been one in which things happen.
+  EXPECT_GT(totals.deletions_waited, static_cast<int>(seeds) / 4);
+  EXPECT_GT(totals.absent_named, static_cast<int>(seeds) / 50);
   EXPECT_GT(totals.outcomes[v1::Execution::SUCCEEDED], static_cast<int>(seeds));
   EXPECT_GT(totals.reused_communicators, static_cast<int>(seeds) / 4);
   EXPECT_GT(totals.writes_committed, static_cast<int>(seeds));
@@ -138,6 +146,8 @@ std::string NameOf(Simulation::Planted planted) {
       return "CommitNotJournaled";
     case Simulation::Planted::kOnlyMovesMustExist:
       return "OnlyMovesMustExist";
+    case Simulation::Planted::kDeletionNotWaited:
+      return "DeletionNotWaited";
     case Simulation::Planted::kNothing:
       break;
   }
@@ -170,7 +180,8 @@ INSTANTIATE_TEST_SUITE_P(Faults, PlantedTest,
                                          Simulation::Planted::kDegradedIgnoresWrites,
                                          Simulation::Planted::kDiscardUnchecked,
                                          Simulation::Planted::kCommitNotJournaled,
-                                         Simulation::Planted::kOnlyMovesMustExist),
+                                         Simulation::Planted::kOnlyMovesMustExist,
+                                         Simulation::Planted::kDeletionNotWaited),
                          [](const auto& planted) { return NameOf(planted.param); });
 
 }  // namespace
