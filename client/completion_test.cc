@@ -87,6 +87,9 @@ TEST_F(CompletionTest, BashCompletes) {
   EXPECT_EQ(Bash("remeshctl plan --view f"), "full");
   EXPECT_EQ(Bash("remeshctl plans get --output ''"), "table wide json yaml name");
   EXPECT_EQ(Bash("remeshctl completion z"), "zsh");
+  EXPECT_EQ(Bash("remeshctl jobs ''").substr(0, 11), "list delete");
+  EXPECT_EQ(Bash("remeshctl jobs delete j --y"), "--yes");
+  EXPECT_EQ(Bash("remeshctl states delete s --no"), "--no-wait");
   EXPECT_EQ(Remeshctl("completion tcsh").code, 2);
 }
 

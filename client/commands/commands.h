@@ -16,6 +16,7 @@ void AddExecutions(CLI::App& app, Command& command);
 void AddGet(CLI::App& app, Command& command);
 void AddHelp(CLI::App& app, Command& command);
 void AddVersion(CLI::App& app, Command& command);
+void AddJobs(CLI::App& app, Command& command);
 void AddJournal(CLI::App& app, Command& command);
 void AddLayout(CLI::App& app, Command& command);
 void AddPlan(CLI::App& app, Command& command);

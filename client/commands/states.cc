@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <iostream>
 #include <map>
 #include <memory>
 #include <optional>
@@ -11,6 +12,7 @@
 #include "base/error.h"
 #include "base/status_macros.h"
 #include "client/commands/commands.h"
+#include "client/delete_state.h"
 #include "client/input.h"
 #include "client/server_stream.h"
 #include "remesh/v1/state.grpc.pb.h"
@@ -24,7 +26,7 @@ struct StatesOptions {
   Endpoint server;
   OutputFormat format = OutputFormat::kTable;
   std::string name, parent, file, phase, uid;
-  bool validate_only = false, write_once = false;
+  bool validate_only = false, write_once = false, wait = true;
   std::optional<int64_t> step;
   std::vector<std::string> labels;  // KEY=VALUE
 
@@ -89,15 +91,16 @@ std::string LineOf(const v1::State& state) {
 }
 
 Table Rows(const google::protobuf::RepeatedPtrField<v1::State>& states) {
-  Table table({"NAME", "GENERATION", "PHASE", "ARRAYS", "BYTES", "SEALED", "STEP", "EXECUTION",
-               "LOST HOSTS", "NOT SEALED ON", "WRITE"},
-              {"WRITE ONCE", "CREATED", "UID", "LABELS"});
+  Table table({"NAME", "GENERATION", "PHASE", "BYTES", "SEALED", "STEP", "EXECUTION", "LOST HOSTS",
+               "NOT SEALED ON", "WRITE"},
+              {"ARRAYS", "WRITE ONCE", "CREATED", "UID", "LABELS"});
   for (const v1::State& state : states) {
     table.AddRow({state.name(), absl::StrCat(state.generation()), Phase(state),
-                  absl::StrCat(state.spec().arrays_size()), FormatBytes(state.total_bytes()),
+                  FormatBytes(state.total_bytes()),
                   absl::StrCat(state.sealed_shards(), "/", state.total_shards()),
                   absl::StrCat(state.step()), OrDash(state.execution()), OrDash(LostHosts(state)),
-                  OrDash(UnsealedHosts(state)), OrDash(WriteOf(state)), OrDash(OnceOf(state)),
+                  OrDash(UnsealedHosts(state)), OrDash(WriteOf(state)),
+                  absl::StrCat(state.spec().arrays_size()), OrDash(OnceOf(state)),
                   FormatTime(state.create_time()), OrDash(state.uid()), OrDash(LabelsOf(state))});
   }
   return table;
@@ -120,10 +123,16 @@ void KeepPhase(const std::string& phase, v1::ListStatesResponse& response) {
   states.erase(others, states.end());
 }
 
+// Whether the output shows nothing of the specs, which may be large.
+bool ShowsNoSpec(OutputFormat format) {
+  return format == OutputFormat::kTable || format == OutputFormat::kName;
+}
+
 absl::Status ListStates(const StatesOptions& options) {
   v1::ListStatesRequest request;
   request.set_parent(options.parent);
   request.set_page_size(1000);
+  if (ShowsNoSpec(options.format)) request.set_view(v1::ListStatesRequest::BASIC);
   ASSIGN_OR_RETURN(v1::ListStatesResponse response, CallAllPages(options.server, *options.Connect(),
                                                                  &StateStub::ListStates, request));
   KeepPhase(options.phase, response);
@@ -183,9 +192,16 @@ absl::Status Update(const StatesOptions& options) {
 }
 
 absl::Status Delete(const StatesOptions& options) {
-  v1::DeleteStateRequest request;
-  request.set_name(options.name);
-  return Call(options.server, *options.Connect(), &StateStub::DeleteState, request).status();
+  ASSIGN_OR_RETURN(const v1::DeleteStateResponse response,
+                   DeleteState(options.server, *options.Connect(), options.name, options.wait));
+  if (options.format == OutputFormat::kJson || options.format == OutputFormat::kYaml) {
+    Print(options.format, response, [] { return Table({}); });
+  } else if (!response.absent_hosts().empty()) {
+    std::cerr << "remeshctl: " << options.name
+              << " is deleted; hosts that are away may hold buffers of it until they are back: "
+              << absl::StrJoin(response.absent_hosts(), ", ") << "\n";
+  }
+  return absl::OkStatus();
 }
 
 // Prints one line of JSON, or one row, for each change.
@@ -236,10 +252,13 @@ void AddStates(CLI::App& app, Command& command) {
   update->add_option("--label", update_options->labels,
                      "KEY=VALUE, in place of all labels; may be repeated");
   update->add_option("--uid", update_options->uid, "Only if the state has this uid");
-  add("delete",
+  const auto [remove, remove_options] = add(
+      "delete",
       "Delete a state and free its buffers, and all that `workers owed` lists of its name: newer "
-      "generations, too",
+      "generations, too. Names hosts that are away and may still hold some",
       Delete, true);
+  remove->add_flag("--wait,!--no-wait", remove_options->wait,
+                   "Wait until every host that is attached has freed its buffers (default)");
   const auto [watch, _] = add("watch", "Print a state now and after every change", Watch, true);
   SetHelpOfWatchTimeout(*watch);
 }
