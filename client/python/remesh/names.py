@@ -6,12 +6,16 @@ world W. Of two saves, the one with the higher (W, N) is newer, whatever its tra
 steps go down when a job is rolled back. tests/data/save_names.txt lists examples, which C++ reads
 as well.
 """
+
 import dataclasses
 import re
 from typing import Optional, Union
 
 _SEGMENT = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
-_NAME = re.compile(r"(?:save\.(?P<save>\d+)\.(?P<number>\d+)|world\.(?P<world>\d+)|tmp\.(?P<tmp>\d+)\..+)", re.ASCII)
+_NAME = re.compile(
+    r"(?:save\.(?P<save>\d+)\.(?P<number>\d+)|world\.(?P<world>\d+)|tmp\.(?P<tmp>\d+)\..+)",
+    re.ASCII,
+)
 _WORLD_DIGITS = 6
 _NUMBER_DIGITS = 8
 _MAX_DIGITS = 18  # fits an int64
@@ -20,6 +24,7 @@ _MAX_DIGITS = 18  # fits an int64
 @dataclasses.dataclass(frozen=True, order=True)
 class SaveId:
     """A save. SaveIds are ordered from the oldest to the newest."""
+
     world: int
     number: int
 
@@ -30,6 +35,7 @@ class SaveId:
 @dataclasses.dataclass(frozen=True)
 class WorldId:
     """The claim of a world: the state whose creation makes a process the only owner of W."""
+
     world: int
 
     def __str__(self) -> str:
@@ -39,6 +45,7 @@ class WorldId:
 @dataclasses.dataclass(frozen=True)
 class TemporaryId:
     """A state that is never restored and goes with its world."""
+
     world: int
     text: str
 
@@ -52,7 +59,9 @@ StateId = Union[SaveId, WorldId, TemporaryId]
 def check_job(job: str) -> str:
     """Returns the job's name. ValueError unless it can be part of a state's name."""
     if not _SEGMENT.fullmatch(job):
-        raise ValueError(f"name: value {job!r} must be 1 to 63 of [A-Za-z0-9._-], a letter or digit first")
+        raise ValueError(
+            f"name: value {job!r} must be 1 to 63 of [A-Za-z0-9._-], a letter or digit first"
+        )
     return job
 
 

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Names of saves, worlds and temporary states, by the examples that C++ reads too."""
+
 import pathlib
 import unittest
 

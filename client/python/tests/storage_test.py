@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Who stores which box: laws on random layouts, and the layouts that people have."""
+
 import itertools
+import os
 import random
 import unittest
 
@@ -9,9 +11,12 @@ import numpy as np
 from remesh import storage
 from remesh.storage import form
 
+_LAYOUTS = int(os.environ.get("REMESH_LAYOUTS", "2000"))  # scripts/nightly: 10,000
+
 
 def _mesh_holders(shape, mesh, axes, process_of):
-    """The boxes of a mesh, row-major over its devices; axes[d]: mesh axis that cuts dimension d, or None."""
+    """The boxes of a mesh, row-major over its devices; axes[d]: mesh axis that cuts dimension d, or
+    None."""
     entries = []
     for device, position in enumerate(itertools.product(*map(range, mesh))):
         tiles = [(position[axis], mesh[axis]) if axis is not None else (0, 1) for axis in axes]
@@ -22,7 +27,10 @@ def _mesh_holders(shape, mesh, axes, process_of):
 
 
 def _hosts(count, devices, has_gpus=False):
-    return [storage.Host(f"host-{i}", tuple(range(i * devices, (i + 1) * devices)), has_gpus) for i in range(count)]
+    return [
+        storage.Host(f"host-{i}", tuple(range(i * devices, (i + 1) * devices)), has_gpus)
+        for i in range(count)
+    ]
 
 
 def _stored_boxes(layout):
@@ -30,8 +38,15 @@ def _stored_boxes(layout):
     result = {}
     for part in layout.parts:
         for array, boxes in zip(part.arrays, part.distinct):
-            result[array.name] = [(entry.host, entry.device, tuple(boxes.lo[entry.boxes].min(axis=0)),
-                                   tuple(boxes.hi[entry.boxes].max(axis=0))) for entry in part.entries]
+            result[array.name] = [
+                (
+                    entry.host,
+                    entry.device,
+                    tuple(boxes.lo[entry.boxes].min(axis=0)),
+                    tuple(boxes.hi[entry.boxes].max(axis=0)),
+                )
+                for entry in part.entries
+            ]
     return result
 
 
@@ -46,14 +61,18 @@ class _Random:
         self._random = random.Random(seed)
         pick = self._random
         self.hosts = _hosts(pick.randint(1, 5), pick.choice([1, 1, 2, 3, 4]))
-        self.host_of = [host for host in range(len(self.hosts)) for _ in range(pick.choice([1, 1, 2]))]
+        self.host_of = [
+            host for host in range(len(self.hosts)) for _ in range(pick.choice([1, 1, 2]))
+        ]
         self.replicas = pick.choice([None, 1, 2, 3])
         devices_each = pick.choice([1, 2, 4])
         process_of = [p for p in range(len(self.host_of)) for _ in range(devices_each)]
         self.process_of = process_of
         holders = [self._holders() for _ in range(pick.randint(1, 4))]
-        self.arrays = [storage.Array(f"a{i}", pick.choice(["f32", "bf16", "s8", "s4"]), pick.choice(holders))
-                       for i in range(pick.randint(1, 12))]
+        self.arrays = [
+            storage.Array(f"a{i}", pick.choice(["f32", "bf16", "s8", "s4"]), pick.choice(holders))
+            for i in range(pick.randint(1, 12))
+        ]
 
     def _holders(self):
         pick, count = self._random, len(self.process_of)
@@ -112,11 +131,14 @@ class StorageTest(unittest.TestCase):
             volume = sum(int(np.prod(np.subtract(b, a))) for a, b in inside)
             self.assertEqual(volume, int(np.prod(np.subtract(hi, lo))), array.name)
 
-    # No class can move to another holder and lower the larger load of the two by more than its largest box.
+    # No class can move to another holder and lower the larger load of the two
+    # by more than its largest box.
     def check_balance(self, layout):
         for part in layout.parts:
             for unit in part.units:
-                for busy, idle in itertools.product(unit.hosts, np.setdiff1d(unit.holders, unit.hosts)):
+                for busy, idle in itertools.product(
+                    unit.hosts, np.setdiff1d(unit.holders, unit.hosts)
+                ):
                     now = max(layout.loads[busy], layout.loads[idle])
                     then = max(layout.loads[busy] - unit.bytes, layout.loads[idle] + unit.bytes)
                     self.assertLessEqual(now - then, unit.largest)
@@ -129,8 +151,8 @@ class StorageTest(unittest.TestCase):
                 ids = spec.device_lists[sharding.devices.ref].ids
                 self.assertEqual(len(ids), len(set(ids)))
 
-    def test_laws_of_10000_random_layouts(self):
-        for seed in range(10000):
+    def test_laws_of_random_layouts(self):
+        for seed in range(_LAYOUTS):
             with self.subTest(seed=seed):
                 job = _Random(seed)
                 layout = storage.stored(job.arrays, job.hosts, job.host_of, job.replicas)
@@ -154,8 +176,13 @@ class StorageTest(unittest.TestCase):
             spec, targets = storage.spec(stored), storage.targets(wanted)
             self.assertEqual(spec.shardings, targets.shardings)
             self.assertEqual(spec.device_lists, targets.device_lists)
-            self.assertEqual([array.sharding for array in spec.arrays], [array.sharding for array in targets.arrays])
-            self.assertTrue(spec.shardings["s0"].hlo_text.startswith("{devices="), "not in the compact form")
+            self.assertEqual(
+                [array.sharding for array in spec.arrays],
+                [array.sharding for array in targets.arrays],
+            )
+            self.assertTrue(
+                spec.shardings["s0"].hlo_text.startswith("{devices="), "not in the compact form"
+            )
 
     def test_a_replicated_array_lies_once_a_replica(self):
         processes = [device // 4 for device in range(8)]
@@ -164,7 +191,9 @@ class StorageTest(unittest.TestCase):
         for replicas in (1, 2):
             layout = storage.stored(arrays, _hosts(2, 4), range(2), replicas)
             self.assertEqual(layout.loads.sum(), replicas * 8 * (4 << 20))
-            self.assertEqual(layout.loads[0], layout.loads[1], "one host stores more than the other")
+            self.assertEqual(
+                layout.loads[0], layout.loads[1], "one host stores more than the other"
+            )
 
     def test_says_that_a_box_has_fewer_holders_than_replicas_were_asked(self):
         holders = _mesh_holders((8,), (2,), (0,), [0, 1])
@@ -181,7 +210,10 @@ class StorageTest(unittest.TestCase):
 
     def test_refuses_a_layout_of_too_many_boxes_with_their_count(self):
         entries = [(i % 4, (i * 3 + i % 2,), ((i + 1) * 3 + (i + 1) % 2,)) for i in range(2000)]
-        arrays = [storage.Array(f"w{n}", "f32", storage.Holders.of((6000 + n,), entries)) for n in range(100)]
+        arrays = [
+            storage.Array(f"w{n}", "f32", storage.Holders.of((6000 + n,), entries))
+            for n in range(100)
+        ]
         with self.assertRaisesRegex(storage.LayoutTooLarge, r"layout: \d+ boxes of \d+ arrays"):
             storage.spec(storage.stored(arrays, _hosts(4, 1), range(4)))
 
@@ -189,7 +221,10 @@ class StorageTest(unittest.TestCase):
         for devices in (8, 1):
             arrays, hosts, host_of = _large_job(devices)
             layout = storage.stored(arrays, hosts, host_of, 2)
-            for message in (storage.spec(layout), storage.targets(storage.wanted(arrays, hosts, host_of))):
+            for message in (
+                storage.spec(layout),
+                storage.targets(storage.wanted(arrays, hosts, host_of)),
+            ):
                 self.assertLessEqual(message.ByteSize(), form.MAX_BYTES)
             self.assertLessEqual(layout.loads.max(), 1.5 * layout.loads.mean(), "unbalanced")
 
@@ -197,10 +232,20 @@ class StorageTest(unittest.TestCase):
 def _large_job(devices):
     """1,137 arrays, FSDP 512 x DP 8, of a process a host with 8 trainer devices."""
     processes = [device // 8 for device in range(4096)]
-    shapes = [((8192, 8192), (1, None)), ((8192, 1024), (1, None)), ((8192, 28672), (1, None)),
-              ((28672, 8192), (None, 1)), ((8192,), (1,)), ((8192,), (None,)), ((), ())]
+    shapes = [
+        ((8192, 8192), (1, None)),
+        ((8192, 1024), (1, None)),
+        ((8192, 28672), (1, None)),
+        ((28672, 8192), (None, 1)),
+        ((8192,), (1,)),
+        ((8192,), (None,)),
+        ((), ()),
+    ]
     holders = [_mesh_holders(shape, (8, 512), axes, processes) for shape, axes in shapes]
-    arrays = [storage.Array(f"params.layers.{i}.attention.wq.kernel", "bf16", holders[i % len(holders)]) for i in range(1137)]
+    arrays = [
+        storage.Array(f"params.layers.{i}.attention.wq.kernel", "bf16", holders[i % len(holders)])
+        for i in range(1137)
+    ]
     return arrays, _hosts(512, devices), list(range(512))
 
 

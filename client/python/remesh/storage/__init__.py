@@ -9,8 +9,19 @@ boxes. So where a host wants what it stores, the two layouts are equal and a res
 
 boxes.py describes arrays, assign.py chooses the hosts, form.py writes the result as shardings.
 """
+
 from remesh.storage.assign import Layout, stored, wanted
 from remesh.storage.boxes import Array, Holders, Host
 from remesh.storage.form import LayoutTooLarge, spec, targets
 
-__all__ = ["Array", "Holders", "Host", "Layout", "LayoutTooLarge", "spec", "stored", "targets", "wanted"]
+__all__ = [
+    "Array",
+    "Holders",
+    "Host",
+    "Layout",
+    "LayoutTooLarge",
+    "spec",
+    "stored",
+    "targets",
+    "wanted",
+]

@@ -5,6 +5,7 @@ Arrays of one sharding (its *class*) are placed together, so that a layout of a 
 has a few lists of devices. A class that more hosts hold than store is cut into a few parts first:
 otherwise one of two hosts would store all and the other nothing.
 """
+
 import dataclasses
 from typing import Dict, List, Optional, Sequence
 
@@ -20,6 +21,7 @@ _DEFAULT_REPLICAS = 2
 @dataclasses.dataclass(eq=False)
 class Unit:
     """Boxes of a part that are stored together: one, or all that the same hosts hold."""
+
     boxes: np.ndarray
     holders: np.ndarray
     bytes: int
@@ -30,6 +32,7 @@ class Unit:
 @dataclasses.dataclass(eq=False)
 class Part:
     """Arrays that lie alike. distinct: of each array; entries: what each device stores."""
+
     arrays: List[Array]
     distinct: List[Distinct]
     units: List[Unit]
@@ -39,6 +42,7 @@ class Part:
 @dataclasses.dataclass(frozen=True, eq=False)
 class Entry:
     """A buffer: these boxes of an array, joined to one, on this device."""
+
     host: int
     device: int
     boxes: np.ndarray
@@ -48,6 +52,7 @@ class Entry:
 class Layout:
     """parts: every array is in one. least: the fewest hosts that store a box; asked: how many were
     asked for (None: not said). loads: bytes a host."""
+
     parts: List[Part]
     hosts: Sequence[Host]
     asked: Optional[int]
@@ -55,19 +60,25 @@ class Layout:
     loads: np.ndarray
 
     def shortage(self) -> str:
-        """"1 of 2" if a box has fewer holders than replicas were asked for, else ""."""
+        """ "1 of 2" if a box has fewer holders than replicas were asked for, else ""."""
         return f"{self.least} of {self.asked}" if self.asked and self.least < self.asked else ""
 
 
-def stored(arrays: Sequence[Array], hosts: Sequence[Host], host_of: Sequence[int],
-           replicas: Optional[int] = None) -> Layout:
+def stored(
+    arrays: Sequence[Array],
+    hosts: Sequence[Host],
+    host_of: Sequence[int],
+    replicas: Optional[int] = None,
+) -> Layout:
     """Where a save lies: each distinct box on `replicas` of the hosts that hold it, or on all of
     them if they are fewer. None: on 2 where two hosts hold it anyway, else on 1.
 
     host_of: index into hosts of each process. ValueError for replicas < 1."""
     if replicas is not None and replicas < 1:
         raise ValueError(f"replicas: value {replicas} must be at least 1")
-    return _layout(arrays, hosts, np.asarray(host_of, np.int64), replicas, replicas or _DEFAULT_REPLICAS)
+    return _layout(
+        arrays, hosts, np.asarray(host_of, np.int64), replicas, replicas or _DEFAULT_REPLICAS
+    )
 
 
 def wanted(arrays: Sequence[Array], hosts: Sequence[Host], host_of: Sequence[int]) -> Layout:
@@ -114,15 +125,20 @@ def _parts(arrays, of_each, hosts, replicas) -> List[Part]:
         loads[part_of[index]] += sizes[index]
     members = [np.flatnonzero(part_of == part) for part in range(count)]
     groups = _groups(arrays[0], of_each[0], hosts)
-    return [_part([arrays[i] for i in chosen], [of_each[i] for i in chosen], groups)
-            for chosen in members if len(chosen)]
+    return [
+        _part([arrays[i] for i in chosen], [of_each[i] for i in chosen], groups)
+        for chosen in members
+        if len(chosen)
+    ]
 
 
 def _part(arrays, of_each, groups) -> Part:
     each = [_bytes(array, boxes) for array, boxes in zip(arrays, of_each)]
     total, largest = np.sum(each, axis=0), np.max(each, axis=0)
-    units = [Unit(boxes, holders, int(total[boxes].sum()), int(largest[boxes].max()))
-             for boxes, holders in groups]
+    units = [
+        Unit(boxes, holders, int(total[boxes].sum()), int(largest[boxes].max()))
+        for boxes, holders in groups
+    ]
     return Part(arrays, of_each, units)
 
 
@@ -131,12 +147,13 @@ def _bytes(array: Array, boxes: Distinct) -> np.ndarray:
     return (boxes.volumes * elements.bit_width(array.element_type) + 7) // 8
 
 
-# Which boxes are stored together, and who holds them: each box alone if every host has a device
-# for each box that it holds. Otherwise the boxes that the same hosts hold, if they join to one.
+# Which boxes are stored together, and who holds them: each box alone if every
+# host has a device for each box that it holds. Otherwise the boxes that the
+# same hosts hold, if they join to one.
 def _groups(array: Array, boxes: Distinct, hosts: Sequence[Host]):
     count = len(boxes.lo)
     starts = np.searchsorted(boxes.pairs[:, 0], np.arange(count + 1))
-    holders = [boxes.pairs[starts[i]:starts[i + 1], 1] for i in range(count)]
+    holders = [boxes.pairs[starts[i] : starts[i + 1], 1] for i in range(count)]
     held = np.bincount(boxes.pairs[:, 1], minlength=len(hosts))
     alone = [(np.array([i]), holders[i]) for i in range(count)]
     if array.packed or all(n <= len(host.devices) for n, host in zip(held, hosts)):
@@ -171,8 +188,8 @@ def _choose_hosts(units: Sequence[Unit], hosts: int, replicas: int) -> np.ndarra
     return loads
 
 
-# Moves the unit from its busiest host to its idlest other holder, if that lowers the larger load
-# of the two by more than one box.
+# Moves the unit from its busiest host to its idlest other holder, if that
+# lowers the larger load of the two by more than one box.
 def _improve(unit: Unit, loads: np.ndarray) -> bool:
     others = np.setdiff1d(unit.holders, unit.hosts)
     at = np.argmax(loads[unit.hosts])
@@ -200,11 +217,14 @@ def _entries(part: Part, hosts: Sequence[Host]) -> List[Entry]:
     return entries
 
 
-# The devices of a host's boxes. Looks only at the set of boxes: see the package's comment.
+# The devices of a host's boxes. Looks only at the set of boxes: see the
+# package's comment.
 def _place(host: int, devices: Sequence[int], boxes: np.ndarray, part: Part) -> List[Entry]:
     if len(boxes) <= len(devices):
-        return [Entry(host, device, boxes[i:i + 1]) for i, device in enumerate(devices[:len(boxes)])]
+        return [
+            Entry(host, device, boxes[i : i + 1]) for i, device in enumerate(devices[: len(boxes)])
+        ]
     first = part.distinct[0]
     if not part.arrays[0].packed and is_one_box(first.lo[boxes], first.hi[boxes]):
         return [Entry(host, devices[0], boxes)]
-    return [Entry(host, devices[i % len(devices)], boxes[i:i + 1]) for i in range(len(boxes))]
+    return [Entry(host, devices[i % len(devices)], boxes[i : i + 1]) for i in range(len(boxes))]

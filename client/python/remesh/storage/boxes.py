@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Arrays, and the distinct boxes in which processes hold them."""
+
 import dataclasses
 import math
 from typing import Optional, Sequence, Tuple
@@ -12,6 +13,7 @@ from remesh import elements
 @dataclasses.dataclass(frozen=True)
 class Host:
     """A host of the job: its worker's device ids in the worker's order."""
+
     name: str
     devices: Tuple[int, ...]
     has_gpus: bool = False
@@ -22,13 +24,16 @@ class Holders:
     """Which process holds which box of an array: process processes[k] holds [lo[k], hi[k]).
 
     Arrays of one shape and sharding should share one object: it is looked at once."""
+
     shape: Tuple[int, ...]
     processes: np.ndarray  # int64 [entries]
     lo: np.ndarray  # int64 [entries, dimensions]
     hi: np.ndarray
 
     @staticmethod
-    def of(shape: Sequence[int], entries: Sequence[Tuple[int, Sequence[int], Sequence[int]]]) -> "Holders":
+    def of(
+        shape: Sequence[int], entries: Sequence[Tuple[int, Sequence[int], Sequence[int]]]
+    ) -> "Holders":
         """From (process, lo, hi) of each entry."""
         processes = np.array([entry[0] for entry in entries], np.int64)
         lo = np.array([entry[1] for entry in entries], np.int64).reshape(len(entries), len(shape))
@@ -45,6 +50,7 @@ class Holders:
 @dataclasses.dataclass(frozen=True)
 class Array:
     """An array of the job. element_type: XLA's lower-case name."""
+
     name: str
     element_type: str
     holders: Holders
@@ -62,6 +68,7 @@ class Array:
 @dataclasses.dataclass(frozen=True, eq=False)
 class Distinct:
     """The distinct boxes of a Holders, in lexicographic order, and the hosts that hold each."""
+
     lo: np.ndarray  # int64 [boxes, dimensions]
     hi: np.ndarray
     pairs: np.ndarray  # int64 [held, 2]: (box, host), sorted, each once
@@ -86,13 +93,16 @@ def distinct(holders: Holders, host_of: np.ndarray) -> Distinct:
         boxes, box_of = np.zeros((1, 0), np.int64), np.zeros(len(entries), np.int64)
     else:
         boxes, box_of = np.unique(entries, axis=0, return_inverse=True)
-    pairs = np.unique(np.stack([box_of.reshape(-1), host_of[holders.processes[full]]], axis=1), axis=0)
+    pairs = np.unique(
+        np.stack([box_of.reshape(-1), host_of[holders.processes[full]]], axis=1), axis=0
+    )
     lo, hi = boxes[:, :dimensions], boxes[:, dimensions:]
     return Distinct(lo, hi, pairs, grid_of(holders.shape, lo, hi))
 
 
 def grid_of(shape: Sequence[int], lo: np.ndarray, hi: np.ndarray) -> Optional[Tuple[int, ...]]:
-    """The grid whose tiles, cut as XLA cuts them, are exactly these boxes in lexicographic order."""
+    """The grid whose tiles, cut as XLA cuts them, are exactly these boxes in lexicographic
+    order."""
     grid = []
     for dimension, extent in enumerate(shape):
         starts = np.unique(lo[:, dimension])

@@ -4,6 +4,7 @@
 Where every device stores at most one box of an array, the boxes are the tiles of a grid and each
 tile lies on equally many devices, a list of devices says it all. Otherwise the boxes are listed.
 """
+
 import math
 import re
 from typing import Dict, List, Tuple, Union
@@ -22,13 +23,16 @@ _BOX_BYTES = 8  # at least
 
 class LayoutTooLarge(errors.BadArgument):
     """A layout that can only be described box by box, with too many boxes."""
+
     reasons = ("LAYOUT_TOO_LARGE",)
 
     @staticmethod
     def of(boxes: int, arrays: int) -> "LayoutTooLarge":
         """With the counts."""
-        message = (f"layout: {boxes} boxes of {arrays} arrays have to be listed, which takes more than {MAX_BYTES} bytes: "
-                   "use even shardings, or give each worker as many devices as its trainers have")
+        message = (
+            f"layout: {boxes} boxes of {arrays} arrays have to be listed, which takes more than {MAX_BYTES} bytes: "
+            "use even shardings, or give each worker as many devices as its trainers have"
+        )
         return LayoutTooLarge(message, metadata={"boxes": str(boxes), "arrays": str(arrays)})
 
 
@@ -37,8 +41,12 @@ def spec(layout: Layout) -> state_pb2.StateSpec:
     message = state_pb2.StateSpec()
     writer = _Writer(layout, message)
     for part, array, key in writer.arrays():
-        message.arrays.add(name=array.name, shape=array.shape, element_type=array.element_type,
-                           sharding=sharding_pb2.Sharding(ref=key))
+        message.arrays.add(
+            name=array.name,
+            shape=array.shape,
+            element_type=array.element_type,
+            sharding=sharding_pb2.Sharding(ref=key),
+        )
     return writer.checked()
 
 
@@ -83,16 +91,26 @@ class _Writer:
         if tiled is None:
             return self._listed_sharding(devices, lo, hi)
         text, order = tiled
-        return self._shared((text, order), lambda: sharding_pb2.Sharding(
-            hlo_text=text, memory_kind=self._kind, devices=sharding_pb2.DeviceList(ref=self._device_list(order))))
+        return self._shared(
+            (text, order),
+            lambda: sharding_pb2.Sharding(
+                hlo_text=text,
+                memory_kind=self._kind,
+                devices=sharding_pb2.DeviceList(ref=self._device_list(order)),
+            ),
+        )
 
     def _listed_sharding(self, devices: np.ndarray, lo: np.ndarray, hi: np.ndarray) -> str:
         self._listed += len(devices)
         self._listed_arrays += 1
         if self._listed * _BOX_BYTES > MAX_BYTES:
             raise LayoutTooLarge.of(self._listed, self._listed_arrays)
-        return self._shared((devices.tobytes(), lo.tobytes(), hi.tobytes()), lambda: sharding_pb2.Sharding(
-            boxes=_box_sharding(devices, lo, hi), memory_kind=self._kind))
+        return self._shared(
+            (devices.tobytes(), lo.tobytes(), hi.tobytes()),
+            lambda: sharding_pb2.Sharding(
+                boxes=_box_sharding(devices, lo, hi), memory_kind=self._kind
+            ),
+        )
 
     def _shared(self, what: tuple, make) -> str:
         key = self._keys.get(what)
@@ -114,10 +132,13 @@ def _joined(entries: List[Entry], boxes: Distinct):
     parts = [entry.boxes for entry in entries]
     index = np.concatenate(parts)
     starts = np.concatenate([[0], np.cumsum([len(part) for part in parts])[:-1]])
-    return np.minimum.reduceat(boxes.lo[index], starts), np.maximum.reduceat(boxes.hi[index], starts)
+    return np.minimum.reduceat(boxes.lo[index], starts), np.maximum.reduceat(
+        boxes.hi[index], starts
+    )
 
 
-# XLA's text and the order of devices if the boxes are tiles, each on as many devices; else None.
+# XLA's text and the order of devices if the boxes are tiles, each on as many
+# devices; else None.
 def _tiled(shape, lo: np.ndarray, hi: np.ndarray, devices: np.ndarray):
     if len(np.unique(devices)) < len(devices):
         return None
@@ -128,7 +149,7 @@ def _tiled(shape, lo: np.ndarray, hi: np.ndarray, devices: np.ndarray):
     tiles, copies = np.unique(np.concatenate([lo, hi], axis=1), axis=0, return_counts=True)
     if copies.min() < copies.max():
         return None
-    grid = grid_of(shape, tiles[:, :len(shape)], tiles[:, len(shape):])
+    grid = grid_of(shape, tiles[:, : len(shape)], tiles[:, len(shape) :])
     if grid is None:
         return None
     return _text(grid, int(copies[0])), tuple(devices.tolist())
