@@ -11,6 +11,7 @@
 
 leaves.py says what the leaves of a pytree are to remesh.
 """
+
 from typing import Any, Dict, List, NamedTuple, Optional
 
 import jax
@@ -30,48 +31,71 @@ class _Restored(NamedTuple):
 
 
 class Restored(_Restored):
-    """What restore() found: (tree, step, extras). extras: of every process of the world that saved, by its rank. save: its name.
-    seconds: by phase."""
+    """What restore() found: (tree, step, extras). extras: of every process of the world that saved,
+    by its rank. save: its name. seconds: by phase."""
+
     save: str
     seconds: Dict[str, float]
 
 
 class Job(Core):
-    """A job whose state is a pytree: arrays of any sharding, PRNG keys, NumPy arrays, Python numbers; optax's and flax's states among
-    them. Leaves are named by their paths. Python numbers, NumPy arrays and arrays that only this process can address must be equal on
-    all processes.
+    """A job whose state is a pytree: arrays of any sharding, PRNG keys, NumPy arrays, Python
+    numbers; optax's and flax's states among them. Leaves are named by their paths. Python numbers,
+    NumPy arrays and arrays that only this process can address must be equal on all processes.
 
-    See Core for its rules: all processes make the same calls, in the same order, in one thread, the one that runs JAX."""
+    See Core for its rules: all processes make the same calls, in the same order, in one thread, the
+    one that runs JAX.
+    """
 
     def __init__(self, name: str, *, group: Optional[groups.Group] = None, **settings: Any):
-        """group: None: all processes of jax.distributed, which must be initialized. settings: those of Core."""
+        """group: None: all processes of jax.distributed, which must be initialized. settings: those
+        of Core."""
         super().__init__(name, job_group=group or JaxGroup(), **settings)
         self._holders = leaves.HoldersOf(self.size)
 
     def save(self, tree: Any, step: int, *, extra: Any = None, block: bool = False) -> Save:
-        """Saves the tree as the state after `step` steps: see Core.save_pieces(). Returns when the tree's arrays may be donated.
+        """Saves the tree as the state after `step` steps: see Core.save_pieces(). Returns when the
+        tree's arrays may be donated.
 
         TypeError, ValueError name a leaf that cannot be saved."""
         named, _ = leaves.flatten(tree)
-        return self.save_pieces([leaves.piece(name, leaf, self._holders) for name, leaf in named if leaves.size(leaf)],
-                                step, extra=extra, block=block)
+        return self.save_pieces(
+            [leaves.piece(name, leaf, self._holders) for name, leaf in named if leaves.size(leaf)],
+            step,
+            extra=extra,
+            block=block,
+        )
 
-    def restore(self, abstract: Any, *, step: Optional[int] = None, alias: Optional[bool] = None, strict: bool = True) -> Optional[Restored]:
-        """The newest whole save, or that of `step`, as the tree `abstract`: of jax.ShapeDtypeStruct with shardings, or of arrays like
-        those that are wanted. None if the job has no save. See Core.restore_arrays().
+    def restore(
+        self,
+        abstract: Any,
+        *,
+        step: Optional[int] = None,
+        alias: Optional[bool] = None,
+        strict: bool = True
+    ) -> Optional[Restored]:
+        """The newest whole save, or that of `step`, as the tree `abstract`: of jax.ShapeDtypeStruct
+        with shardings, or of arrays like those that are wanted. None if the job has no save. See
+        Core.restore_arrays().
 
-        alias: None: arrays on CPU devices share the workers' pages where alignment allows it, which costs neither time nor memory.
-        The pages are read-only: JAX never writes into them, but they stay in memory until the last array is gone. False: copies.
-        strict: False: leaves that the save does not have, or has with another shape or type, are returned as they are in `abstract`.
+        alias: None: arrays on CPU devices share the workers' pages where alignment allows it, which
+        costs neither time nor memory. The pages are read-only: JAX never writes into them, but they
+        stay in memory until the last array is gone. False: copies. strict: False: leaves that the
+        save does not have, or has with another shape or type, are returned as they are in
+        `abstract`.
 
         A leaf without a sharding is restored to this process's default device."""
         named, structure = leaves.flatten(abstract)
-        wanted = [leaves.array(name, leaf, self._holders) for name, leaf in named if leaves.size(leaf)]
+        wanted = [
+            leaves.array(name, leaf, self._holders) for name, leaf in named if leaves.size(leaf)
+        ]
         found = self.restore_arrays(wanted, step=step, strict=strict)
         if found is None:
             return None
         reader = leaves.Reader(found.shards, alias is not False)
-        tree = jax.tree_util.tree_unflatten(structure, [reader.leaf(name, leaf) for name, leaf in named])
+        tree = jax.tree_util.tree_unflatten(
+            structure, [reader.leaf(name, leaf) for name, leaf in named]
+        )
         restored = Restored(tree, found.step, found.extras)
         restored.save, restored.seconds = found.save, found.seconds
         return restored

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the leaves of a pytree are to remesh.
 
-    jax.Array over several processes    the boxes of its sharding
-    any other array, Python number      whole, on every process
-    array of PRNG keys                  its key data
+jax.Array over several processes    the boxes of its sharding
+any other array, Python number      whole, on every process
+array of PRNG keys                  its key data
 """
+
 from typing import Any, Dict, List, Optional, Sequence, Tuple
 
 import jax
@@ -14,7 +15,16 @@ from remesh import elements, storage
 from remesh.job import Piece, pieces
 from remesh.job.pieces import Interval, Shards
 
-_SPECIAL = {"bool": "pred", "bfloat16": "bf16", "int4": "s4", "uint4": "u4", "int2": "s2", "uint2": "u2", "int1": "s1", "uint1": "u1"}
+_SPECIAL = {
+    "bool": "pred",
+    "bfloat16": "bf16",
+    "int4": "s4",
+    "uint4": "u4",
+    "int2": "s2",
+    "uint2": "u2",
+    "int1": "s1",
+    "uint1": "u1",
+}
 _KINDS = {"f": "f", "i": "s", "u": "u", "c": "c"}
 _PYTHON = {bool: np.bool_, int: np.int64, float: np.float64, complex: np.complex128}
 _KEY_TYPES = ("threefry2x32", "rbg", "unsafe_rbg")
@@ -23,18 +33,25 @@ _KEY_TYPES = ("threefry2x32", "rbg", "unsafe_rbg")
 def flatten(tree: Any) -> Tuple[List[Tuple[str, Any]], Any]:
     """The leaves with their names, and the structure. ValueError for two leaves of one name."""
     with_paths, structure = jax.tree_util.tree_flatten_with_path(tree)
-    named = [(jax.tree_util.keystr(path, simple=True, separator=".") or "value", leaf) for path, leaf in with_paths]
+    named = [
+        (jax.tree_util.keystr(path, simple=True, separator=".") or "value", leaf)
+        for path, leaf in with_paths
+    ]
     seen = set()
     for name, _ in named:
         if name in seen:
-            raise ValueError(f"tree: two leaves have the name {name!r}; keys must not contain dots that make them equal")
+            raise ValueError(
+                f"tree: two leaves have the name {name!r}; keys must not contain dots that make them equal"
+            )
         seen.add(name)
     return named, structure
 
 
 def size(leaf: Any) -> int:
     """Number of elements. Empty arrays are not stored."""
-    return int(np.prod(np.shape(leaf) if not hasattr(leaf, "shape") else leaf.shape, dtype=np.int64))
+    return int(
+        np.prod(np.shape(leaf) if not hasattr(leaf, "shape") else leaf.shape, dtype=np.int64)
+    )
 
 
 def element_type(name: str, dtype: Any) -> str:
@@ -64,12 +81,16 @@ class HoldersOf:
             self._made[key] = self._make(*key)
         return self._made[key]
 
-    def _make(self, sharding: Any, shape: Tuple[int, ...], trailing: Tuple[int, ...]) -> storage.Holders:
+    def _make(
+        self, sharding: Any, shape: Tuple[int, ...], trailing: Tuple[int, ...]
+    ) -> storage.Holders:
         whole = (*shape, *trailing)
         if sharding is None:
             return storage.Holders.everywhere(whole, self._processes)
-        entries = {(device.process_index, *_box(index, shape, trailing))
-                   for device, index in sharding.devices_indices_map(shape).items()}
+        entries = {
+            (device.process_index, *_box(index, shape, trailing))
+            for device, index in sharding.devices_indices_map(shape).items()
+        }
         return storage.Holders.of(whole, sorted(entries))
 
 
@@ -77,7 +98,11 @@ def array(name: str, leaf: Any, holders: HoldersOf) -> storage.Array:
     """The leaf as an array that remesh stores."""
     _, dtype = _plain(name, leaf)
     trailing = _key_shape(leaf) if _is_key(leaf) else ()
-    return storage.Array(name, element_type(name, dtype), holders.of(getattr(leaf, "sharding", None), np.shape(leaf), trailing))
+    return storage.Array(
+        name,
+        element_type(name, dtype),
+        holders.of(getattr(leaf, "sharding", None), np.shape(leaf), trailing),
+    )
 
 
 def piece(name: str, leaf: Any, holders: HoldersOf) -> Piece:
@@ -103,7 +128,8 @@ class Reader:
         self._read: Dict[Tuple[str, Interval], np.ndarray] = {}
 
     def leaf(self, name: str, leaf: Any) -> Any:
-        """The value of the leaf, in the form that `leaf` has; `leaf` itself if the save does not have it."""
+        """The value of the leaf, in the form that `leaf` has; `leaf` itself if the save does not
+        have it."""
         if size(leaf) and not self._shards.of(name):
             return leaf
         shape, dtype = _plain(name, leaf)
@@ -122,7 +148,7 @@ class Reader:
         logical = tuple(leaf.shape)
         singles = []
         for device, index in sharding.addressable_devices_indices_map(logical).items():
-            box = _box(index, logical, shape[len(logical):])
+            box = _box(index, logical, shape[len(logical) :])
             singles.append(jax.device_put(self._values(name, box, dtype), device))
         if _is_key(leaf) and isinstance(leaf, jax.Array):
             sharding = jax.random.key_data(leaf).sharding
@@ -158,7 +184,7 @@ def _is_global(sharding: Any) -> bool:
 # Dimensions that key data has behind those of the keys.
 def _key_shape(leaf: Any) -> Tuple[int, ...]:
     data = jax.eval_shape(jax.random.key_data, jax.ShapeDtypeStruct(leaf.shape, leaf.dtype))
-    return data.shape[len(leaf.shape):]
+    return data.shape[len(leaf.shape) :]
 
 
 # The type of keys by the name that JAX's public functions take.
@@ -174,7 +200,9 @@ def _plain(name: str, leaf: Any) -> Tuple[Tuple[int, ...], Any]:
     if type(leaf) in _PYTHON:
         return (), _PYTHON[type(leaf)]
     if not hasattr(leaf, "shape") or not hasattr(leaf, "dtype"):
-        raise TypeError(f"{name}: value of {type(leaf).__name__} cannot be saved; pass such values as `extra`")
+        raise TypeError(
+            f"{name}: value of {type(leaf).__name__} cannot be saved; pass such values as `extra`"
+        )
     if _is_key(leaf):
         return (*leaf.shape, *_key_shape(leaf)), np.uint32
     return tuple(leaf.shape), leaf.dtype
@@ -193,8 +221,10 @@ def _box(index: Sequence[slice], shape: Sequence[int], trailing: Sequence[int] =
 
 # A box's elements as the worker's buffers hold them.
 def _content(value: Any, described: storage.Array) -> np.ndarray:
-    if isinstance(value, int) and not isinstance(value, bool) and not -2 ** 63 <= value < 2 ** 63:
-        raise ValueError(f"{described.name}: value {value} must fit into 64 bits; pass it as `extra`")
+    if isinstance(value, int) and not isinstance(value, bool) and not -(2**63) <= value < 2**63:
+        raise ValueError(
+            f"{described.name}: value {value} must fit into 64 bits; pass it as `extra`"
+        )
     plain = np.ascontiguousarray(np.asarray(value, _PYTHON.get(type(value))))
     bits = elements.bit_width(described.element_type)
     return plain if bits >= 8 else _packed(plain, bits)
@@ -205,7 +235,7 @@ def _packed(values: np.ndarray, bits: int) -> np.ndarray:
     each = 8 // bits
     plain = values.reshape(-1).view(np.uint8) & ((1 << bits) - 1)
     padded = np.zeros(-(-len(plain) // each) * each, np.uint8)
-    padded[:len(plain)] = plain
+    padded[: len(plain)] = plain
     shifts = np.arange(each, dtype=np.uint8) * bits
     return np.bitwise_or.reduce(padded.reshape(-1, each) << shifts, axis=1).astype(np.uint8)
 
@@ -213,7 +243,9 @@ def _packed(values: np.ndarray, bits: int) -> np.ndarray:
 def _unpacked(data: np.ndarray, bits: int, dtype: np.dtype, count: int) -> np.ndarray:
     each = 8 // bits
     shifts = np.arange(each, dtype=np.uint8) * bits
-    plain = ((data[:, np.newaxis] >> shifts) & ((1 << bits) - 1)).astype(np.uint8).reshape(-1)[:count]
+    plain = (
+        ((data[:, np.newaxis] >> shifts) & ((1 << bits) - 1)).astype(np.uint8).reshape(-1)[:count]
+    )
     if dtype.name.startswith("int"):
         sign = np.uint8(1 << (bits - 1))
         plain = (plain ^ sign) - sign

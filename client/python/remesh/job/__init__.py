@@ -1,18 +1,37 @@
 # SPDX-License-Identifier: Apache-2.0
 """A job that outlives its processes, of any framework.
 
-    core.py        Core: what the processes of a world call
-    worlds.py      the job's states on the server: claims, clean-up
-    members.py     which process is on which host
-    saving.py      a save        restoring.py   a restore
-    extras.py      what a process saves beside the arrays
-    pieces.py      boxes in and out of shards
-    errors.py      what a job raises
+core.py        Core: what the processes of a world call
+worlds.py      the job's states on the server: claims, clean-up
+members.py     which process is on which host
+saving.py      a save        restoring.py   a restore
+extras.py      what a process saves beside the arrays
+pieces.py      boxes in and out of shards
+errors.py      what a job raises
 """
+
 from remesh.job.core import Core
-from remesh.job.errors import (ExtraTooLarge, JobRunsTwice, NotCovered, SaveFailed, StructureMismatch, Superseded)
+from remesh.job.errors import (
+    ExtraTooLarge,
+    JobRunsTwice,
+    NotCovered,
+    SaveFailed,
+    StructureMismatch,
+    Superseded,
+)
 from remesh.job.pieces import Piece
 from remesh.job.restoring import Found
 from remesh.job.saving import Save
 
-__all__ = ["Core", "ExtraTooLarge", "Found", "JobRunsTwice", "NotCovered", "Piece", "Save", "SaveFailed", "StructureMismatch", "Superseded"]
+__all__ = [
+    "Core",
+    "ExtraTooLarge",
+    "Found",
+    "JobRunsTwice",
+    "NotCovered",
+    "Piece",
+    "Save",
+    "SaveFailed",
+    "StructureMismatch",
+    "Superseded",
+]

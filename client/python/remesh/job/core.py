@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Core: a job of any framework. remesh.jax.Job is a Core that knows pytrees."""
+
 import atexit
 import json
 import logging
@@ -21,20 +22,33 @@ _EXIT_SECONDS = 30.0
 
 
 class Core:
-    """A job that outlives its processes: what they save stays in the memory of the workers, and the processes of the next world restore
-    it in their own layout.
+    """A job that outlives its processes: what they save stays in the memory of the workers, and the
+    processes of the next world restore it in their own layout.
 
-    Every process of the world makes the same calls, in the same order, from one thread: the constructor, save(), restore(). Each ends in
-    one exchange, so that all return, or all raise the same error, whose `process` says where it happened. Process 0 alone talks to the
-    server; each process talks to its host's worker."""
+    Every process of the world makes the same calls, in the same order, from one thread: the
+    constructor, save(), restore(). Each ends in one exchange, so that all return, or all raise the
+    same error, whose `process` says where it happened. Process 0 alone talks to the server; each
+    process talks to its host's worker."""
 
-    def __init__(self, name: str, *, replicas: Optional[int] = None, keep: int = 1, every: Optional[int] = None,
-                 seconds: Optional[float] = None, patience: float = 30.0, commit_seconds: float = 300.0,
-                 job_group: Optional[group.Group] = None, client: Optional[clients.Client] = None):
-        """name: the job's, and that of the certificate under TLS. replicas: on how many of the hosts that hold a box a save keeps it;
-        None: on 2 where two hosts hold it anyway, else on 1. At 1 the loss of any host costs the save. keep: saves to keep. every, seconds:
-        when should_save() says yes. patience: seconds that a restore waits for hosts that are away. commit_seconds: that a save may take
-        to commit. client: this process's connection, which stays open at close(); None: connect(), whose settings are variables.
+    def __init__(
+        self,
+        name: str,
+        *,
+        replicas: Optional[int] = None,
+        keep: int = 1,
+        every: Optional[int] = None,
+        seconds: Optional[float] = None,
+        patience: float = 30.0,
+        commit_seconds: float = 300.0,
+        job_group: Optional[group.Group] = None,
+        client: Optional[clients.Client] = None,
+    ):
+        """name: the job's, and that of the certificate under TLS. replicas: on how many of the
+        hosts that hold a box a save keeps it; None: on 2 where two hosts hold it anyway, else on 1.
+        At 1 the loss of any host costs the save. keep: saves to keep. every, seconds: when
+        should_save() says yes. patience: seconds that a restore waits for hosts that are away.
+        commit_seconds: that a save may take to commit. client: this process's connection, which
+        stays open at close(); None: connect(), whose settings are variables.
 
         JobRunsTwice, ValueError, and what connect() raises."""
         self.name = names.check_job(name)
@@ -61,20 +75,25 @@ class Core:
             payload = error
         worlds: List[Worlds] = []
         try:
-            answer = group.exchange(self._group, "job: join", payload, lambda lines: self._claim(lines, worlds))
+            answer = group.exchange(
+                self._group,
+                "job: join",
+                payload,
+                lambda lines: self._claim(lines, worlds, patience),
+            )
         except BaseException:
             self._disconnect()
             raise
         members, world = _opened(answer)
         self.world = world
-        mine = worlds[0] if worlds else Worlds(self._client, self.name)
+        mine = worlds[0] if worlds else Worlds(self._client, self.name, members.hosts, patience)
         mine.world = world
         self._saver = Saver(self._client, self._group, members, mine, settings)
         self._restorer = Restorer(self._client, self._group, members, mine, patience)
 
-    def _claim(self, lines: List[bytes], worlds: List[Worlds]) -> bytes:
+    def _claim(self, lines: List[bytes], worlds: List[Worlds], patience: float) -> bytes:
         members = Members.of(lines)
-        worlds.append(Worlds(self._client, self.name))
+        worlds.append(Worlds(self._client, self.name, members.hosts, patience))
         world = worlds[0].claim(members.hosts[members.host_of[0]])
         return _joined(members, world)
 
@@ -88,25 +107,36 @@ class Core:
         """Processes of this world."""
         return self._group.size
 
-    def save_pieces(self, saved: Sequence[Piece], step: int, *, extra: Any = None, block: bool = False) -> Save:
-        """Saves the arrays as the state after `step` steps. Returns when this process may write its arrays again; the save commits in the
-        background, and an error there is raised by the next save() or close(). block: returns when it has committed.
+    def save_pieces(
+        self, saved: Sequence[Piece], step: int, *, extra: Any = None, block: bool = False
+    ) -> Save:
+        """Saves the arrays as the state after `step` steps. Returns when this process may write its
+        arrays again; the save commits in the background, and an error there is raised by the next
+        save() or close(). block: returns when it has committed.
 
-        A second save waits for the first's commit. The older save is deleted when the new one is whole. extra: bytes, or what JSON can
-        hold, of this process: at most 1 MiB, and 64 MiB of all.
+        A second save waits for the first's commit. The older save is deleted when the new one is
+        whole. extra: bytes, or what JSON can hold, of this process: at most 1 MiB, and 64 MiB of
+        all.
 
-        StructureMismatch, NoRoom, Superseded, SaveFailed (of the save before), ExtraTooLarge, LayoutTooLarge."""
+        StructureMismatch, NoRoom, Superseded, SaveFailed (of the save before), ExtraTooLarge,
+        LayoutTooLarge.
+        """
         self._check_open()
         save, self._next_step = self._saver.save(saved, step, extra, self._after(step), block)
         return save
 
-    def restore_arrays(self, wanted: Sequence[storage.Array], *, step: Optional[int] = None, strict: bool = True) -> Optional[Found]:
-        """The newest save that is whole, or that of `step`, as this world holds the arrays; None if the job has no save.
+    def restore_arrays(
+        self, wanted: Sequence[storage.Array], *, step: Optional[int] = None, strict: bool = True
+    ) -> Optional[Found]:
+        """The newest save that is whole, or that of `step`, as this world holds the arrays; None if
+        the job has no save.
 
-        A save whose hosts are away is waited for, up to `patience` seconds, before an older one is taken. strict: StructureMismatch
-        unless the save has exactly these names, shapes and types; otherwise only arrays that it has are restored.
+        A save whose hosts are away is waited for, up to `patience` seconds, before an older one is
+        taken. strict: StructureMismatch unless the save has exactly these names, shapes and types;
+        otherwise only arrays that it has are restored.
 
-        NotCovered if no save is whole; NotFound for a step that was not saved; NoRoom; MoveFailed."""
+        NotCovered if no save is whole; NotFound for a step that was not saved; NoRoom; MoveFailed.
+        """
         self._check_open()
         found = self._restorer.restore(wanted, step, strict)
         if found:
@@ -114,14 +144,16 @@ class Core:
         return found
 
     def should_save(self, step: int) -> bool:
-        """Whether to save after `step`, counted from 0: then save(…, step + 1). Equal on all processes. With `every`, each so many steps;
-        with `seconds`, about that often, at steps that process 0 chose in the save before."""
+        """Whether to save after `step`, counted from 0: then save(…, step + 1). Equal on all
+        processes. With `every`, each so many steps; with `seconds`, about that often, at steps that
+        process 0 chose in the save before."""
         if self._every is not None:
             return (step + 1) % self._every == 0
         return self._seconds is not None and step + 1 >= self._next_step
 
     def close(self) -> None:
-        """Waits for the last save, and raises its error. May be called twice, and by one process alone."""
+        """Waits for the last save, and raises its error. May be called twice, and by one process
+        alone."""
         if self._closed:
             return
         self._closed = True
@@ -137,7 +169,8 @@ class Core:
     def __exit__(self, *_) -> None:
         self.close()
 
-    # The step that `seconds` after this one should come to, at the rate since the save before.
+    # The step that `seconds` after this one should come to, at the rate since
+    # the save before.
     def _after(self, step: int) -> int:
         if self._seconds is None:
             return 0
@@ -155,7 +188,8 @@ class Core:
         if self._own_client and self._client is not None:
             self._client.close()
 
-    # A process that ends while it saves waits for the commit, but not without end, and never raises. A forked child has no save.
+    # A process that ends while it saves waits for the commit, but not without
+    # end, and never raises. A forked child has no save.
     def _close_at_exit(self) -> None:
         if os.getpid() != self._process:
             return

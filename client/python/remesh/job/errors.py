@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Errors of a job. All processes of the job raise the same one; `process` says where it happened."""
+"""Errors of a job. All processes of the job raise the same one; `process` says where it
+happened."""
+
 from typing import Iterable, List, Tuple
 
 from remesh.errors import RemeshError
@@ -8,43 +10,54 @@ _MOST_NAMES = 20
 
 
 class JobRunsTwice(RemeshError):
-    """Another process 0 claimed the same world at the same moment: metadata has its host, pid and time."""
+    """Another process 0 claimed the same world at the same moment: metadata has its host, pid and
+    time."""
+
     reasons = ("JOB_RUNS_TWICE",)
     default_code = "ALREADY_EXISTS"
 
 
 class Superseded(RemeshError):
-    """A later world of the job has begun. This process belongs to an earlier one and saves no more."""
+    """A later world of the job has begun. This process belongs to an earlier one and saves no
+    more."""
+
     reasons = ("SUPERSEDED",)
     default_code = "ABORTED"
 
 
 class SaveFailed(RemeshError):
     """A save did not commit. It is deleted; the save before it stands."""
+
     reasons = ("SAVE_FAILED",)
     default_code = "ABORTED"
 
 
 class ExtraTooLarge(RemeshError, ValueError):
     """The `extra` of a process or of all processes is over the limit."""
+
     reasons = ("EXTRA_TOO_LARGE",)
     default_code = "INVALID_ARGUMENT"
 
 
 class NotCovered(RemeshError):
     """No save is whole on the hosts that are attached; the message says of each what is missing."""
+
     reasons = ("NOT_COVERED",)
     default_code = "DATA_LOSS"
 
 
 class StructureMismatch(RemeshError, ValueError):
     """The arrays that are wanted are not those that there are, or processes disagree about them."""
+
     reasons = ("STRUCTURE_MISMATCH",)
     default_code = "INVALID_ARGUMENT"
 
     @staticmethod
     def of(what: str, differences: Iterable[Tuple[str, str, str]]) -> "StructureMismatch":
         """From (name, have, want) of each array that differs."""
-        lines: List[str] = [f"{name}: have {have or 'none'}, want {want or 'none'}" for name, have, want in differences]
+        lines: List[str] = [
+            f"{name}: have {have or 'none'}, want {want or 'none'}"
+            for name, have, want in differences
+        ]
         more = f" and {len(lines) - _MOST_NAMES} more" if len(lines) > _MOST_NAMES else ""
         return StructureMismatch(f"{what}: " + "; ".join(lines[:_MOST_NAMES]) + more)

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The processes of a world, and the hosts that they run on."""
+
 import dataclasses
 import json
 from typing import Dict, List, Sequence, Tuple
@@ -11,6 +12,7 @@ from remesh.storage import Host
 @dataclasses.dataclass(frozen=True)
 class Members:
     """hosts: in the order of their first process. host_of: index into hosts of each process."""
+
     hosts: Tuple[Host, ...]
     host_of: Tuple[int, ...]
 
@@ -20,21 +22,32 @@ class Members:
         introduced = [json.loads(line) for line in lines]
         clusters = {each["cluster_uid"] for each in introduced}
         if len(clusters) > 1:
-            raise errors.BadArgument(f"cluster_uid: processes are on the clusters {', '.join(sorted(clusters))}; must be one")
+            raise errors.BadArgument(
+                f"cluster_uid: processes are on the clusters {', '.join(sorted(clusters))}; must be one"
+            )
         hosts: Dict[str, Host] = {}
         for each in introduced:
-            hosts.setdefault(each["host"], Host(each["host"], tuple(each["devices"]), each["has_gpus"]))
+            hosts.setdefault(
+                each["host"], Host(each["host"], tuple(each["devices"]), each["has_gpus"])
+            )
         names = list(hosts)
-        return Members(tuple(hosts.values()), tuple(names.index(each["host"]) for each in introduced))
+        return Members(
+            tuple(hosts.values()), tuple(names.index(each["host"]) for each in introduced)
+        )
 
     def to_json(self) -> Dict:
         """For from_json() on the other processes."""
-        return {"hosts": [[host.name, host.devices, host.has_gpus] for host in self.hosts], "host_of": self.host_of}
+        return {
+            "hosts": [[host.name, host.devices, host.has_gpus] for host in self.hosts],
+            "host_of": self.host_of,
+        }
 
     @staticmethod
     def from_json(fields: Dict) -> "Members":
         """See to_json()."""
-        hosts = tuple(Host(name, tuple(devices), has_gpus) for name, devices, has_gpus in fields["hosts"])
+        hosts = tuple(
+            Host(name, tuple(devices), has_gpus) for name, devices, has_gpus in fields["hosts"]
+        )
         return Members(hosts, tuple(fields["host_of"]))
 
     def leads(self, process: int) -> bool:
@@ -55,7 +68,16 @@ class Members:
 def introduction(host) -> bytes:
     """What a process tells of its host (Client.host). WorkerTooOld if the worker cannot say it."""
     if not host.name:
-        raise errors.WorkerTooOld("the host's worker does not know GetHost: replace it by a newer version")
+        raise errors.WorkerTooOld(
+            "the host's worker does not know GetHost: replace it by a newer version"
+        )
     devices = [device.id for device in host.devices]
     has_gpus = any(device.kind != "host" for device in host.devices)
-    return json.dumps({"host": host.name, "cluster_uid": host.cluster_uid, "devices": devices, "has_gpus": has_gpus}).encode()
+    return json.dumps(
+        {
+            "host": host.name,
+            "cluster_uid": host.cluster_uid,
+            "devices": devices,
+            "has_gpus": has_gpus,
+        }
+    ).encode()

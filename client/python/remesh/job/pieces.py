@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a process writes into the shards of its host, and reads out of them: boxes that may be parts of a shard."""
+"""What a process writes into the shards of its host, and reads out of them: boxes that may be parts
+of a shard."""
+
 import collections
 import dataclasses
 import math
@@ -16,8 +18,11 @@ Interval = Tuple[Tuple[int, ...], Tuple[int, ...]]  # lo, hi
 
 @dataclasses.dataclass(frozen=True)
 class Piece:
-    """An array and what of it this process holds: each distinct box once. content() returns a box's elements in row-major order, or
-    packed bytes for types below a byte; it is called only for boxes that this process is to write."""
+    """An array and what of it this process holds: each distinct box once. content() returns a box's
+    elements in row-major order, or packed bytes for types below a byte; it is called only for boxes
+    that this process is to write.
+    """
+
     array: storage.Array
     boxes: Sequence[Interval]
     content: Callable[[Interval], np.ndarray]
@@ -40,8 +45,11 @@ class Shards:
         return [shard for shard in self.of(array) if _inside(box, _interval(shard))]
 
 
-def write(shards: Shards, pieces: Sequence[Piece], writes_here: Callable[[storage.Array, Interval], bool]) -> int:
-    """Writes the pieces that this process is to write (`writes_here`) into the shards, and returns the number of bytes."""
+def write(
+    shards: Shards, pieces: Sequence[Piece], writes_here: Callable[[storage.Array, Interval], bool]
+) -> int:
+    """Writes the pieces that this process is to write (`writes_here`) into the shards, and returns
+    the number of bytes."""
     jobs: List[Tuple[Shard, Any]] = []
     count = 0
     for piece in pieces:
@@ -55,8 +63,11 @@ def write(shards: Shards, pieces: Sequence[Piece], writes_here: Callable[[storag
     return count + buffers.write(jobs)
 
 
-# Adds to the jobs, or stores a part that is no range of the shard's bytes. Returns the bytes stored.
-def _write_one(shard: Shard, box: Interval, content: np.ndarray, jobs: List[Tuple[Shard, Any]]) -> int:
+# Adds to the jobs, or stores a part that is no range of the shard's bytes.
+# Returns the bytes stored.
+def _write_one(
+    shard: Shard, box: Interval, content: np.ndarray, jobs: List[Tuple[Shard, Any]]
+) -> int:
     part = _range_of(shard, box)
     if part is not None:
         jobs.append((part, content))
@@ -82,12 +93,12 @@ def _range_of(shard: Shard, box: Interval):
         return shard
     extents, inner = [b - a for a, b in zip(lo, hi)], _extents(box)
     cut = next(i for i, (whole, part) in enumerate(zip(extents, inner)) if whole != part)
-    if any(extent != 1 for extent in inner[:cut]) or inner[cut + 1:] != extents[cut + 1:]:
+    if any(extent != 1 for extent in inner[:cut]) or inner[cut + 1 :] != extents[cut + 1 :]:
         return None
     if elements.bit_width(shard.info.element_type) < 8:
         return None
     width = elements.bit_width(shard.info.element_type) // 8
-    strides = [width * math.prod(extents[i + 1:]) for i in range(len(extents))]
+    strides = [width * math.prod(extents[i + 1 :]) for i in range(len(extents))]
     info = local_pb2.Shard()
     info.CopyFrom(shard.info)
     info.offset += sum(stride * (a - b) for stride, a, b in zip(strides, box[0], lo))

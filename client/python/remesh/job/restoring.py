@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Restoring the newest save that is whole, in the layout of this world."""
+
 import dataclasses
 import json
 import logging
@@ -15,6 +16,7 @@ from remesh.job.members import Members
 from remesh.job.pieces import Shards
 from remesh.job.saving import structure_digest
 from remesh.job.worlds import WRITTEN, Worlds
+from remesh.move import Moved
 from remesh.state import State
 from remesh.v1 import reshard_pb2, sharding_pb2, state_pb2
 
@@ -28,6 +30,7 @@ _WHOLE = ("READY", "DEGRADED")
 @dataclasses.dataclass(frozen=True)
 class Found:
     """A save that was restored: this host's shards, and the extras of the world that saved."""
+
     save: str
     step: int
     extras: List[Any]
@@ -38,15 +41,30 @@ class Found:
 class Restorer:
     """Restores on this process, with the others. For the caller's thread."""
 
-    def __init__(self, client, job_group: group.Group, members: Members, worlds: Worlds, patience: float):
-        self._client, self._group, self._members, self._worlds, self._patience = client, job_group, members, worlds, patience
+    def __init__(
+        self, client, job_group: group.Group, members: Members, worlds: Worlds, patience: float
+    ):
+        self._client, self._group, self._members, self._worlds, self._patience = (
+            client,
+            job_group,
+            members,
+            worlds,
+            patience,
+        )
 
-    def restore(self, wanted: Sequence[storage.Array], step: Optional[int], strict: bool) -> Optional[Found]:
+    def restore(
+        self, wanted: Sequence[storage.Array], step: Optional[int], strict: bool
+    ) -> Optional[Found]:
         """See Core.restore()."""
         seconds: Dict[str, float] = {}
         start = time.perf_counter()
         request = json.dumps([step, strict, structure_digest(wanted).hex()]).encode()
-        answer = group.exchange(self._group, "restore: begin", request, lambda asked: self._decide(wanted, step, strict, asked))
+        answer = group.exchange(
+            self._group,
+            "restore: begin",
+            request,
+            lambda asked: self._decide(wanted, step, strict, asked),
+        )
         chosen = json.loads(answer)
         seconds["move"] = time.perf_counter() - start
         if not chosen:
@@ -62,7 +80,13 @@ class Restorer:
         seconds["map"] = time.perf_counter() - start
         if self._group.rank == 0:
             text = ", ".join(f"{phase} {each:.3f} s" for phase, each in seconds.items())
-            _LOG.info("restored %s: step %d, %s (%s)", chosen["name"], chosen["step"], chosen["what"], text)
+            _LOG.info(
+                "restored %s: step %d, %s (%s)",
+                chosen["name"],
+                chosen["step"],
+                chosen["what"],
+                text,
+            )
         return Found(chosen["name"], chosen["step"], restored_extras, shards, seconds)
 
     # The extras in this host's shards, by process of the world that saved.
@@ -74,18 +98,33 @@ class Restorer:
                 rows[row] = content
         return rows
 
-    # All rows, where each host has only some: the first process of each host sends those of its host.
+    # All rows, where each host has only some: the first process of each host
+    # sends those of its host.
     def _gathered(self, rows: Dict[int, np.ndarray], processes: int) -> Dict[int, np.ndarray]:
-        used = {row: extras.first_bytes(content) for row, content in rows.items()} if self._members.leads(self._group.rank) else {}
-        everything = group.exchange(self._group, "restore: extras", _pack(used), lambda sent: _pack(_merged(sent)))
-        return {row: np.frombuffer(content, np.uint8) for row, content in _unpack(everything).items() if row < processes}
+        used = (
+            {row: extras.first_bytes(content) for row, content in rows.items()}
+            if self._members.leads(self._group.rank)
+            else {}
+        )
+        everything = group.exchange(
+            self._group, "restore: extras", _pack(used), lambda sent: _pack(_merged(sent))
+        )
+        return {
+            row: np.frombuffer(content, np.uint8)
+            for row, content in _unpack(everything).items()
+            if row < processes
+        }
 
     # On process 0: chooses a save, moves it, and says which.
-    def _decide(self, wanted: Sequence[storage.Array], step: Optional[int], strict: bool, asked: List[bytes]) -> bytes:
+    def _decide(
+        self, wanted: Sequence[storage.Array], step: Optional[int], strict: bool, asked: List[bytes]
+    ) -> bytes:
         for process, each in enumerate(asked):
             if each != asked[0]:
-                raise StructureMismatch(f"restore: process {process} asks for other arrays, or with other arguments, than process 0",
-                                        process=process)
+                raise StructureMismatch(
+                    f"restore: process {process} asks for other arrays, or with other arguments, than process 0",
+                    process=process,
+                )
         self._worlds.check_current()
         passed: List[str] = []
         for save_id, state in self._worlds.saves():
@@ -97,11 +136,16 @@ class Restorer:
         if passed:
             raise NotCovered("; ".join(passed))
         if step is not None:
-            raise errors.NotFound(f"step: there is no save of step {step}", metadata={"step": str(step)})
+            raise errors.NotFound(
+                f"step: there is no save of step {step}", metadata={"step": str(step)}
+            )
         return b"null"
 
-    # What the other processes need to know of the save, once it is moved. None, with a reason in `passed`, if it is not whole.
-    def _try(self, save_id: names.SaveId, state: State, wanted, strict: bool, passed: List[str]) -> Optional[Dict[str, Any]]:
+    # What the other processes need to know of the save, once it is moved. None,
+    # with a reason in `passed`, if it is not whole.
+    def _try(
+        self, save_id: names.SaveId, state: State, wanted, strict: bool, passed: List[str]
+    ) -> Optional[Dict[str, Any]]:
         for attempt in range(_TRIES):
             state = self._settled(state)
             if state.phase == "BUILDING" or WRITTEN not in state.labels:
@@ -109,12 +153,19 @@ class Restorer:
                 _LOG.info(passed_over)
                 return None
             if state.phase not in _WHOLE:
-                passed.append(f"{save_id} (step {state.step}): {state.phase}, {self._missing(state)}")
+                passed.append(
+                    f"{save_id} (step {state.step}): {state.phase}, {self._missing(state)}"
+                )
                 _LOG.warning("passes over %s", passed[-1])
                 return None
             try:
                 return self._moved(state, wanted, strict, passed)
-            except (errors.NotReady, errors.GenerationMismatch, errors.StateMoving, errors.MoveFailed) as error:
+            except (
+                errors.NotReady,
+                errors.GenerationMismatch,
+                errors.StateMoving,
+                errors.MoveFailed,
+            ) as error:
                 if attempt == _TRIES - 1:
                     raise
                 _LOG.warning("%s is tried again: %s", save_id, error)
@@ -124,19 +175,18 @@ class Restorer:
                 return None
         return None
 
-    # Waits until the save can be restored, or its hosts are back, or `patience` is over.
+    # Waits until the save can be restored, or its hosts are back, or `patience`
+    # is over.
     def _settled(self, state: State) -> State:
         give_up = time.monotonic() + self._patience
         while True:
             state = state.refresh()
-            waits = state.phase == "MOVING" or (state.phase == "LOST" and not self._all_attached(state.lost_hosts))
+            waits = state.phase == "MOVING" or (
+                state.phase == "LOST" and not self._worlds.attached().issuperset(state.lost_hosts)
+            )
             if not waits or time.monotonic() > give_up:
                 return state
             time.sleep(_PAUSE_SECONDS)
-
-    def _all_attached(self, hosts: Sequence[str]) -> bool:
-        alive = {worker.registration.host for worker in self._client.workers() if worker.alive}
-        return alive.issuperset(hosts)
 
     # In words, what no host holds.
     def _missing(self, state: State) -> str:
@@ -145,33 +195,100 @@ class Restorer:
         return f"{hosts}; nothing else holds {lost}" if lost else hosts
 
     def _devices_of(self, hosts: Sequence[str]) -> Dict[str, List[int]]:
-        return {worker.registration.host: [device.id for device in worker.registration.devices]
-                for worker in self._client.workers() if worker.registration.host in hosts}
+        return {
+            worker.registration.host: [device.id for device in worker.registration.devices]
+            for worker in self._client.workers()
+            if worker.registration.host in hosts
+        }
 
-    def _moved(self, state: State, wanted: Sequence[storage.Array], strict: bool, passed: List[str]) -> Dict[str, Any]:
+    def _moved(
+        self, state: State, wanted: Sequence[storage.Array], strict: bool, passed: List[str]
+    ) -> Dict[str, Any]:
         spec = state.proto.spec
         arrays = matching(spec, wanted, strict)
-        layout = storage.wanted(arrays, self._members.hosts, self._members.host_of)
-        targets = storage.targets(layout)
-        gather = self._place_extras(state, targets)
-        moved = state.reshard(targets, lose_absent_hosts=state.phase == "DEGRADED", timeout=_MOVE_SECONDS).wait(_MOVE_SECONDS)
+        lost_here = {host.name for host in self._members.hosts}.intersection(state.lost_hosts)
+        if lost_here:
+            state = self._repaired(state, arrays)
+        targets = storage.targets(
+            storage.wanted(arrays, self._members.hosts, self._members.host_of)
+        )
+        gather = self._place_extras(state, targets, self._members.hosts)
+        moved = self._move(state, targets)
         rows = next(array.shape[0] for array in spec.arrays if array.name == extras.ARRAY)
-        return {"name": state.name, "uid": state.uid, "generation": moved.generation, "step": state.step, "processes": rows,
-                "gather_extras": gather, "what": self._described(moved, state, passed)}
+        return {
+            "name": state.name,
+            "uid": state.uid,
+            "generation": moved.generation,
+            "step": state.step,
+            "processes": rows,
+            "gather_extras": gather,
+            "what": self._described(moved, state, passed),
+        }
 
-    # Leaves the extras where they are if this world's hosts hold them all (True: they must be gathered). Else names them as wanted on
-    # every host.
-    def _place_extras(self, state: State, targets: reshard_pb2.Targets) -> bool:
+    # Moves all of the save to hosts that are not lost: a device that is lost cannot be a target of
+    # the same move, although its host may be back, empty.
+    def _repaired(self, state: State, arrays: Sequence[storage.Array]) -> State:
+        survivors = self._survivors(state)
+        at = {host.name: index for index, host in enumerate(survivors)}
+        host_of = [
+            at.get(self._members.hosts[host].name, process % len(survivors))
+            for process, host in enumerate(self._members.host_of)
+        ]
+        targets = storage.targets(storage.wanted(arrays, survivors, host_of))
+        self._place_extras(state, targets, survivors)
+        self._move(state, targets, survivors[0])
+        return state.refresh()
+
+    # Hosts of this world that hold their shards of the save; without any, other hosts that do.
+    def _survivors(self, state: State) -> List[storage.Host]:
+        ours = [host for host in self._members.hosts if host.name not in state.lost_hosts]
+        if ours:
+            return ours
+        others = [
+            worker.registration
+            for worker in self._client.workers()
+            if worker.alive and worker.registration.host not in state.lost_hosts
+        ]
+        if not others:
+            raise NotCovered(f"{state.name}: no host but {', '.join(state.lost_hosts)} is attached")
+        return [
+            storage.Host(each.host, tuple(device.id for device in each.devices)) for each in others
+        ]
+
+    # Of a DEGRADED save, arrays that the targets do not name go to `host`: they may lie on devices
+    # that are lost.
+    def _move(self, state: State, targets: reshard_pb2.Targets, host=None) -> Moved:
+        degraded = state.phase == "DEGRADED"
+        if degraded:
+            named = {array.name for array in targets.arrays}
+            home = (host or self._survivors(state)[0]).devices[0]
+            for array in state.proto.spec.arrays:
+                if array.name not in named:
+                    everything = sharding_pb2.Sharding(hlo_text="{replicated}")
+                    everything.devices.ids.append(home)
+                    targets.arrays.add(name=array.name, sharding=everything)
+        move = state.reshard(targets, lose_absent_hosts=degraded, timeout=_MOVE_SECONDS)
+        return move.wait(_MOVE_SECONDS)
+
+    # Leaves the extras where they are if this world's hosts hold them all
+    # (True: they must be gathered). Else names them as wanted on every host.
+    def _place_extras(
+        self, state: State, targets: reshard_pb2.Targets, hosts: Sequence[storage.Host]
+    ) -> bool:
         sharding, devices = _sharding_of(state.proto.spec, extras.ARRAY)
-        holding = [host for host in self._members.hosts if set(host.devices).intersection(devices)]
-        ours = {device for host in self._members.hosts for device in host.devices}
+        holding = [host for host in hosts if set(host.devices).intersection(devices)]
+        ours = {device for host in hosts for device in host.devices}
         if state.phase == "READY" and ours.issuperset(devices):
-            everywhere = sharding.hlo_text == "{replicated}" and len(holding) == len(self._members.hosts)
+            everywhere = sharding.hlo_text == "{replicated}" and len(holding) == len(hosts)
             return not everywhere
-        kind = "unpinned_host" if any(host.has_gpus for host in self._members.hosts) else ""
-        ids = [host.devices[0] for host in self._members.hosts]
-        targets.arrays.add(name=extras.ARRAY, sharding=sharding_pb2.Sharding(
-            hlo_text="{replicated}", devices=sharding_pb2.DeviceList(ids=ids), memory_kind=kind))
+        kind = "unpinned_host" if any(host.has_gpus for host in hosts) else ""
+        ids = [host.devices[0] for host in hosts]
+        targets.arrays.add(
+            name=extras.ARRAY,
+            sharding=sharding_pb2.Sharding(
+                hlo_text="{replicated}", devices=sharding_pb2.DeviceList(ids=ids), memory_kind=kind
+            ),
+        )
         return False
 
     def _described(self, moved, state: State, passed: List[str]) -> str:
@@ -181,18 +298,31 @@ class Restorer:
         return text + lost + "".join(f"; not {each}" for each in passed)
 
 
-def matching(spec: state_pb2.StateSpec, wanted: Sequence[storage.Array], strict: bool) -> List[storage.Array]:
+def matching(
+    spec: state_pb2.StateSpec, wanted: Sequence[storage.Array], strict: bool
+) -> List[storage.Array]:
     """The wanted arrays that the save has. StructureMismatch if strict and anything differs."""
-    have = {array.name: _text(array.element_type, array.shape) for array in spec.arrays if array.name != extras.ARRAY}
+    have = {
+        array.name: _text(array.element_type, array.shape)
+        for array in spec.arrays
+        if array.name != extras.ARRAY
+    }
     want = {array.name: _text(array.element_type, array.shape) for array in wanted}
-    differences = [(name, have.get(name, ""), want.get(name, "")) for name in sorted({*have, *want}) if have.get(name) != want.get(name)]
+    differences = [
+        (name, have.get(name, ""), want.get(name, ""))
+        for name in sorted({*have, *want})
+        if have.get(name) != want.get(name)
+    ]
     if strict and differences:
         raise StructureMismatch.of("the save and the tree differ", differences)
     return [array for array in wanted if have.get(array.name) == want[array.name]]
 
 
-def uncovered(spec: state_pb2.StateSpec, lost_hosts: Sequence[str], devices_of: Dict[str, List[int]]) -> str:
-    """Names the first arrays of which every copy of some box lies on lost hosts; "" if there is none."""
+def uncovered(
+    spec: state_pb2.StateSpec, lost_hosts: Sequence[str], devices_of: Dict[str, List[int]]
+) -> str:
+    """Names the first arrays of which every copy of some box lies on lost hosts; "" if there is
+    none."""
     lost = {device for host in lost_hosts for device in devices_of.get(host, [])}
     found = []
     for array in spec.arrays:
@@ -203,15 +333,24 @@ def uncovered(spec: state_pb2.StateSpec, lost_hosts: Sequence[str], devices_of: 
         if gone:
             lo, hi = gone[0]
             text = ",".join(f"{a}:{b}" for a, b in zip(lo, hi))
-            found.append(f"{array.name}[{text}]" + (f" and {len(gone) - 1} more boxes" if len(gone) > 1 else ""))
+            found.append(
+                f"{array.name}[{text}]"
+                + (f" and {len(gone) - 1} more boxes" if len(gone) > 1 else "")
+            )
     more = f" and of {len(found) - 5} more arrays" if len(found) > 5 else ""
     return ", ".join(found[:5]) + more
 
 
 # The boxes of the forms that remesh.storage writes.
-def _boxes(sharding: sharding_pb2.Sharding, devices: List[int], shape: Sequence[int]) -> List[Tuple[int, tuple]]:
+def _boxes(
+    sharding: sharding_pb2.Sharding, devices: List[int], shape: Sequence[int]
+) -> List[Tuple[int, tuple]]:
     if sharding.WhichOneof("form") == "boxes":
-        return [(each.device, (tuple(box.lo), tuple(box.hi))) for each in sharding.boxes.devices for box in each.boxes]
+        return [
+            (each.device, (tuple(box.lo), tuple(box.hi)))
+            for each in sharding.boxes.devices
+            for box in each.boxes
+        ]
     grid = storage.form.grid_of_text(sharding.hlo_text, len(shape))
     copies = max(len(devices) // max(int(np.prod(grid)), 1), 1)
     tiles = [-(-extent // count) for extent, count in zip(shape, grid)]
@@ -219,7 +358,9 @@ def _boxes(sharding: sharding_pb2.Sharding, devices: List[int], shape: Sequence[
     for position, index in enumerate(np.ndindex(*grid)):
         lo = tuple(i * tile for i, tile in zip(index, tiles))
         hi = tuple(min(a + tile, extent) for a, tile, extent in zip(lo, tiles, shape))
-        boxes += [(device, (lo, hi)) for device in devices[position * copies:(position + 1) * copies]]
+        boxes += [
+            (device, (lo, hi)) for device in devices[position * copies : (position + 1) * copies]
+        ]
     return boxes
 
 
@@ -243,14 +384,17 @@ def _text(element_type: str, shape: Sequence[int]) -> str:
 
 
 def _pack(rows: Dict[int, bytes]) -> bytes:
-    return b"".join(row.to_bytes(4, "little") + len(content).to_bytes(4, "little") + content for row, content in rows.items())
+    return b"".join(
+        row.to_bytes(4, "little") + len(content).to_bytes(4, "little") + content
+        for row, content in rows.items()
+    )
 
 
 def _unpack(data: bytes) -> Dict[int, bytes]:
     rows, at = {}, 0
     while at < len(data):
-        row, length = (int.from_bytes(data[at + i:at + i + 4], "little") for i in (0, 4))
-        rows[row] = data[at + 8:at + 8 + length]
+        row, length = (int.from_bytes(data[at + i : at + i + 4], "little") for i in (0, 4))
+        rows[row] = data[at + 8 : at + 8 + length]
         at += 8 + length
     return rows
 

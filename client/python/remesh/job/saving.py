@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """One save: created, written once by all processes, committed when every host has sealed.
 
-    caller's thread    exchange (structure, sizes of extras); process 0 creates the state
-                       every process writes its boxes; exchange (outcome)            -> staged
-    background         process 0 sets step and labels; each host's first process seals
-                       the server commits; process 0 deletes the older save          -> committed
+caller's thread    exchange (structure, sizes of extras); process 0 creates the state
+                   every process writes its boxes; exchange (outcome)            -> staged
+background         process 0 sets step and labels; each host's first process seals
+                   the server commits; process 0 deletes the older save          -> committed
 """
+
 import concurrent.futures
 import dataclasses
 import hashlib
@@ -32,8 +33,8 @@ _ALLOCATE_SECONDS = 60.0
 
 
 class Save:
-    """A save. staged: its sources may be written again. committed: it is whole and will be restored. Both are futures of None or the
-    error. seconds: by phase."""
+    """A save. staged: its sources may be written again. committed: it is whole and will be
+    restored. Both are futures of None or the error. seconds: by phase."""
 
     def __init__(self, step: int):
         self.step = step
@@ -48,22 +49,27 @@ class Save:
         return self
 
     def __repr__(self) -> str:
-        state = "committed" if self.committed.done() else "staged" if self.staged.done() else "begun"
+        state = (
+            "committed" if self.committed.done() else "staged" if self.staged.done() else "begun"
+        )
         return f"<Save {self.name} step {self.step} {state}>"
 
 
 @dataclasses.dataclass(frozen=True)
 class Order:
     """What process 0 decided on a save."""
+
     name: str
     uid: str
     capacity: int
     rows: Tuple[bytes, ...]  # extras of all processes, if others than their own store them
-    next_step: int           # when should_save() says yes again
+    next_step: int  # when should_save() says yes again
 
     def to_bytes(self) -> bytes:
         """For of(). The rows follow the rest."""
-        head = json.dumps([self.name, self.uid, self.capacity, [len(row) for row in self.rows], self.next_step]).encode()
+        head = json.dumps(
+            [self.name, self.uid, self.capacity, [len(row) for row in self.rows], self.next_step]
+        ).encode()
         return len(head).to_bytes(4, "little") + head + b"".join(self.rows)
 
     @staticmethod
@@ -73,7 +79,7 @@ class Order:
         name, uid, capacity, sizes, next_step = json.loads(data[4:end])
         rows = []
         for size in sizes:
-            rows.append(data[end:end + size])
+            rows.append(data[end : end + size])
             end += size
         return Order(name, uid, capacity, tuple(rows), next_step)
 
@@ -81,6 +87,7 @@ class Order:
 @dataclasses.dataclass(frozen=True)
 class Settings:
     """Of a job. See job.core.Core."""
+
     replicas: Optional[int]
     keep: int
     commit_seconds: float
@@ -89,8 +96,16 @@ class Settings:
 class Saver:
     """Makes the saves of this process, one after the other. For the caller's thread."""
 
-    def __init__(self, client, job_group: group.Group, members: Members, worlds: Worlds, settings: Settings):
-        self._client, self._group, self._members, self._worlds, self._settings = client, job_group, members, worlds, settings
+    def __init__(
+        self, client, job_group: group.Group, members: Members, worlds: Worlds, settings: Settings
+    ):
+        self._client, self._group, self._members, self._worlds, self._settings = (
+            client,
+            job_group,
+            members,
+            worlds,
+            settings,
+        )
         self._number = 0
         self._pending: Optional[Save] = None
         self._writers: Dict[Tuple[storage.Holders, Interval], bool] = {}
@@ -99,7 +114,9 @@ class Saver:
         self._warned = False
         self._stopped: Optional[errors.RemeshError] = None
 
-    def save(self, saved: Sequence[Piece], step: int, extra: Any, next_step: int, block: bool) -> Tuple[Save, int]:
+    def save(
+        self, saved: Sequence[Piece], step: int, extra: Any, next_step: int, block: bool
+    ) -> Tuple[Save, int]:
         """See Core.save(). Returns the step of the next save as process 0 sees it, too."""
         save = Save(step)
         watch = _Stopwatch(save.seconds)
@@ -116,7 +133,9 @@ class Saver:
         watch.lap("exchange")
         save.staged.set_result(None)
         self._pending = save
-        thread = threading.Thread(target=self._commit, args=(save, local, watch), name="remesh-commit", daemon=True)
+        thread = threading.Thread(
+            target=self._commit, args=(save, local, watch), name="remesh-commit", daemon=True
+        )
         thread.start()
         if block:
             self._finish_together(save)
@@ -147,11 +166,21 @@ class Saver:
             self.finish()
             encoded = extras.encode(extra)
             content = encoded if self._shares_extras(saved) else b""
-            payload: Any = _REQUEST.pack(step, len(encoded), structure_digest([piece.array for piece in saved])) + content
+            payload: Any = (
+                _REQUEST.pack(
+                    step, len(encoded), structure_digest([piece.array for piece in saved])
+                )
+                + content
+            )
         except Exception as error:  # pylint: disable=broad-except
             payload = error
         try:
-            answer = group.exchange(self._group, "save: begin", payload, lambda asked: self._decide(saved, step, asked, next_step))
+            answer = group.exchange(
+                self._group,
+                "save: begin",
+                payload,
+                lambda asked: self._decide(saved, step, asked, next_step),
+            )
         except Superseded as error:
             self._stopped = error
             raise
@@ -172,11 +201,13 @@ class Saver:
         return self._doubled[holders]
 
     # On process 0: creates the state.
-    def _decide(self, saved: Sequence[Piece], step: int, asked: List[bytes], next_step: int) -> bytes:
+    def _decide(
+        self, saved: Sequence[Piece], step: int, asked: List[bytes], next_step: int
+    ) -> bytes:
         requests = [_REQUEST.unpack_from(each) for each in asked]
         _check_equal(requests)
         self._worlds.check_current()
-        rows = tuple(each[_REQUEST.size:] for each in asked)
+        rows = tuple(each[_REQUEST.size :] for each in asked)
         shared = self._shares_extras(saved)
         capacity = extras.capacity([size for _, size, _ in requests])
         layout = self._layout(saved, requests[0][2], capacity, shared)
@@ -186,11 +217,15 @@ class Saver:
         state = self._worlds.create(state_id, storage.spec(layout), labels)
         return Order(state.name, state.uid, capacity, rows if shared else (), next_step).to_bytes()
 
-    def _layout(self, saved: Sequence[Piece], digest: bytes, capacity: int, shared: bool) -> storage.Layout:
+    def _layout(
+        self, saved: Sequence[Piece], digest: bytes, capacity: int, shared: bool
+    ) -> storage.Layout:
         key = (digest, capacity, shared)
         if key not in self._layouts:
             arrays = [piece.array for piece in saved] + [self._extra_array(capacity, shared)]
-            layout = storage.stored(arrays, self._members.hosts, self._members.host_of, self._settings.replicas)
+            layout = storage.stored(
+                arrays, self._members.hosts, self._members.host_of, self._settings.replicas
+            )
             self._layouts = {key: layout}
             self._say_once(layout)
         return self._layouts[key]
@@ -200,17 +235,30 @@ class Saver:
             return
         self._warned = True
         if layout.shortage():
-            _LOG.warning("replicas: only %s hosts hold some of the arrays; the loss of one host costs the save", layout.shortage())
+            _LOG.warning(
+                "replicas: only %s hosts hold some of the arrays; the loss of one host costs the save",
+                layout.shortage(),
+            )
         elif layout.least == 1:
             _LOG.warning("each box lies on one host: the loss of any host costs the save")
 
     def _extra_array(self, capacity: int, shared: bool) -> storage.Array:
         size = self._group.size
-        entries = [(process, (row, 0), (row + 1, capacity)) for row in range(size)
-                   for process in (self._members.neighbours(row) if shared else [row])]
+        entries = [
+            (process, (row, 0), (row + 1, capacity))
+            for row in range(size)
+            for process in (self._members.neighbours(row) if shared else [row])
+        ]
         return storage.Array(extras.ARRAY, "u8", storage.Holders.of((size, capacity), entries))
 
-    def _write(self, local: LocalState, saved: Sequence[Piece], extra: Any, order: Order, watch: "_Stopwatch") -> None:
+    def _write(
+        self,
+        local: LocalState,
+        saved: Sequence[Piece],
+        extra: Any,
+        order: Order,
+        watch: "_Stopwatch",
+    ) -> None:
         shards = pieces.Shards(local.allocate(wait=_ALLOCATE_SECONDS))
         watch.lap("allocate")
         own = self._extra_piece(extra, order)
@@ -221,8 +269,11 @@ class Saver:
     def _extra_piece(self, extra: Any, order: Order) -> Piece:
         rank, size = self._group.rank, self._group.size
         array = self._extra_array(order.capacity, bool(order.rows))
-        boxes = [((row, 0), (row + 1, order.capacity)) for row in range(size)
-                 if row == rank or (order.rows and rank in self._members.neighbours(row))]
+        boxes = [
+            ((row, 0), (row + 1, order.capacity))
+            for row in range(size)
+            if row == rank or (order.rows and rank in self._members.neighbours(row))
+        ]
         encoded = {rank: extras.encode(extra)} if not order.rows else dict(enumerate(order.rows))
         return Piece(array, boxes, lambda box: extras.row(encoded[box[0][0]], order.capacity))
 
@@ -290,14 +341,19 @@ class Saver:
             if not gone:
                 self._delete(save.name, local.uid)
         elif gone:
-            return Superseded(f"{save.name} is gone: a later world of the job has begun, or process 0 gave the save up")
-        return SaveFailed(f"{save.name} (step {save.step}) did not commit: {error}", metadata={"state": save.name, "step": str(save.step)})
+            return Superseded(
+                f"{save.name} is gone: a later world of the job has begun, or process 0 gave the save up"
+            )
+        return SaveFailed(
+            f"{save.name} (step {save.step}) did not commit: {error}",
+            metadata={"state": save.name, "step": str(save.step)},
+        )
 
     # Keeps the newest saves.
     def _delete_older(self, name: str) -> None:
         own = names.parse(name)
         older = [state for state_id, state in self._worlds.saves() if state_id < own]
-        for state in older[self._settings.keep - 1:]:
+        for state in older[self._settings.keep - 1 :]:
             try:
                 state.delete()
             except errors.RemeshError as error:
@@ -317,13 +373,15 @@ class _Stopwatch:
         self._last = now
 
     def text(self) -> str:
-        """"begin 0.01 s, allocate 0.2 s"."""
+        """ "begin 0.01 s, allocate 0.2 s"."""
         return ", ".join(f"{phase} {seconds:.3f} s" for phase, seconds in self._seconds.items())
 
 
 def first_on_host(holders: storage.Holders, box: Interval, members: Members, process: int) -> bool:
     """Whether the process is the first of its host that holds the box."""
-    same = np.all(holders.lo == np.array(box[0], np.int64), axis=1) & np.all(holders.hi == np.array(box[1], np.int64), axis=1)
+    same = np.all(holders.lo == np.array(box[0], np.int64), axis=1) & np.all(
+        holders.hi == np.array(box[1], np.int64), axis=1
+    )
     host_of = np.asarray(members.host_of)
     owners = holders.processes[same]
     here = owners[host_of[owners] == host_of[process]]
@@ -337,7 +395,10 @@ def structure_digest(arrays: Sequence[storage.Array]) -> bytes:
     for array in arrays:
         holders = array.holders
         if holders not in found:
-            parts = (np.asarray(part, np.int64).tobytes() for part in (holders.shape, holders.processes, holders.lo, holders.hi))
+            parts = (
+                np.asarray(part, np.int64).tobytes()
+                for part in (holders.shape, holders.processes, holders.lo, holders.hi)
+            )
             found[holders] = hashlib.sha256(b"".join(parts)).digest()
         whole.update(f"{array.name}\0{array.element_type}\0".encode() + found[holders])
     return whole.digest()
@@ -346,6 +407,12 @@ def structure_digest(arrays: Sequence[storage.Array]) -> bytes:
 def _check_equal(requests: Sequence[Tuple[int, int, bytes]]) -> None:
     for process, (step, _, digest) in enumerate(requests):
         if step != requests[0][0]:
-            raise StructureMismatch(f"step: process {process} saves step {step}, process 0 step {requests[0][0]}", process=process)
+            raise StructureMismatch(
+                f"step: process {process} saves step {step}, process 0 step {requests[0][0]}",
+                process=process,
+            )
         if digest != requests[0][2]:
-            raise StructureMismatch(f"tree: process {process} has other names, shapes, types or shardings than process 0", process=process)
+            raise StructureMismatch(
+                f"tree: process {process} has other names, shapes, types or shardings than process 0",
+                process=process,
+            )

@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """The worlds of a job, on the server: only process 0 uses this."""
+
 import datetime
 import logging
 import os
 import socket
 import time
 import uuid
-from typing import Dict, Iterator, List, Optional, Tuple
+from typing import Dict, Iterator, List, Optional, Sequence, Set, Tuple
 
 from remesh import errors, names
 from remesh.client import Client
@@ -18,22 +19,53 @@ from remesh.v1 import reshard_pb2, sharding_pb2, state_pb2
 _LOG = logging.getLogger("remesh")
 _CANCEL_SECONDS = 30.0
 _PAUSE_SECONDS = 0.1
-# Set by the update before process 0's seal: a save without it is not whole, whatever its phase.
+# Set by the update before process 0's seal: a save without it is not whole,
+# whatever its phase.
 WRITTEN = "remesh-written"
 
 
 class Worlds:
-    """A job's states by what their names say. May be used by the caller's thread and the one that commits."""
+    """A job's states by what their names say. May be used by the caller's thread and the one that
+    commits."""
 
-    def __init__(self, client: Client, job: str):
-        self._client, self._job = client, job
+    def __init__(self, client: Client, job: str, hosts: Sequence[Host], patience: float):
+        """hosts: of the world. patience: seconds to wait for them after a restart of the server."""
+        self._client, self._job, self._patience = client, job, patience
+        self._hosts = {host.name for host in hosts}
         self.world = 0
 
-    def create(self, state_id: names.StateId, spec: state_pb2.StateSpec, labels: Dict[str, str]) -> State:
-        """Creates a state that is written once. AlreadyExists."""
+    def create(
+        self, state_id: names.StateId, spec: state_pb2.StateSpec, labels: Dict[str, str]
+    ) -> State:
+        """Creates a state that is written once. AlreadyExists, HostAway."""
+        try:
+            return self._create(state_id, spec, labels)
+        except (
+            errors.HostAway,
+            errors.BadArgument,
+        ):  # a server that has just started knows no devices yet
+            self._await_hosts()
+        return self._create(state_id, spec, labels)
+
+    # Until all hosts of the world are attached, or `patience` is over.
+    def _await_hosts(self) -> None:
+        give_up = time.monotonic() + self._patience
+        while not self.attached().issuperset(self._hosts) and time.monotonic() < give_up:
+            time.sleep(_PAUSE_SECONDS)
+
+    def attached(self) -> Set[str]:
+        """Hosts whose worker is attached to the server."""
+        return {worker.registration.host for worker in self._client.workers() if worker.alive}
+
+    def _create(
+        self, state_id: names.StateId, spec: state_pb2.StateSpec, labels: Dict[str, str]
+    ) -> State:
         state = state_pb2.State(name=self.name(state_id), spec=spec, labels=labels, write_once=True)
         request = state_pb2.CreateStateRequest(state=state, request_id=str(uuid.uuid4()))
-        return State(self._client, self._client.calls.call(lambda: self._client.state_stub().CreateState, request))
+        return State(
+            self._client,
+            self._client.calls.call(lambda: self._client.state_stub().CreateState, request),
+        )
 
     def name(self, state_id: names.StateId) -> str:
         """The full name."""
@@ -48,11 +80,16 @@ class Worlds:
 
     def saves(self) -> List[Tuple[names.SaveId, State]]:
         """The saves, newest first."""
-        found = [(state_id, state) for state_id, state in self.states() if isinstance(state_id, names.SaveId)]
+        found = [
+            (state_id, state)
+            for state_id, state in self.states()
+            if isinstance(state_id, names.SaveId)
+        ]
         return sorted(found, key=lambda each: each[0], reverse=True)
 
     def claim(self, host: Host) -> int:
-        """Makes this process the owner of the next world, and ends what lower worlds left unfinished. JobRunsTwice."""
+        """Makes this process the owner of the next world, and ends what lower worlds left
+        unfinished. JobRunsTwice."""
         world = 1 + max((state_id.world for state_id, _ in self.states()), default=0)
         claim = names.WorldId(world)
         try:
@@ -67,8 +104,10 @@ class Worlds:
         """Superseded if a later world has begun."""
         later = self.later_world()
         if later:
-            raise Superseded(f"world {later} of job {self._job} has begun; this process belongs to world {self.world}",
-                             metadata={"job": self._job, "world": str(later)})
+            raise Superseded(
+                f"world {later} of job {self._job} has begun; this process belongs to world {self.world}",
+                metadata={"job": self._job, "world": str(later)},
+            )
 
     def later_world(self) -> Optional[int]:
         """A world after this one."""
@@ -81,10 +120,13 @@ class Worlds:
         except errors.NotFound:
             other = {}
         who = ", ".join(f"{key} {other[key]}" for key in ("host", "pid", "time") if key in other)
-        return JobRunsTwice(f"job {self._job}: another process claimed world {claim.world} at this moment ({who}): one of the two must end",
-                            metadata={"job": self._job, **other})
+        return JobRunsTwice(
+            f"job {self._job}: another process claimed world {claim.world} at this moment ({who}): one of the two must end",
+            metadata={"job": self._job, **other},
+        )
 
-    # Deletes saves that lower worlds left unfinished, their claims and temporary states, and ends their moves.
+    # Deletes saves that lower worlds left unfinished, their claims and
+    # temporary states, and ends their moves.
     def _end_lower_worlds(self) -> None:
         for state_id, state in list(self.states()):
             if state_id.world >= self.world:
@@ -104,16 +146,23 @@ class Worlds:
         try:
             self._client.calls.call(lambda: self._client.reshard_stub().CancelExecution, request)
         except errors.RemeshError as error:
-            _LOG.info("%s is not cancelled: %s", state.proto.execution, error)  # it commits, or has ended
+            _LOG.info(
+                "%s is not cancelled: %s", state.proto.execution, error
+            )  # it commits, or has ended
         give_up = time.monotonic() + _CANCEL_SECONDS
         while self._client.state(state.name).phase == "MOVING" and time.monotonic() < give_up:
             time.sleep(_PAUSE_SECONDS)
 
 
 def _one_byte(host: Host) -> state_pb2.StateSpec:
-    sharding = sharding_pb2.Sharding(hlo_text="{replicated}", devices=sharding_pb2.DeviceList(ids=[host.devices[0]]),
-                                     memory_kind="unpinned_host" if host.has_gpus else "")
-    return state_pb2.StateSpec(arrays=[state_pb2.StateArray(name="claim", shape=[1], element_type="u8", sharding=sharding)])
+    sharding = sharding_pb2.Sharding(
+        hlo_text="{replicated}",
+        devices=sharding_pb2.DeviceList(ids=[host.devices[0]]),
+        memory_kind="unpinned_host" if host.has_gpus else "",
+    )
+    return state_pb2.StateSpec(
+        arrays=[state_pb2.StateArray(name="claim", shape=[1], element_type="u8", sharding=sharding)]
+    )
 
 
 # Who claims: the values of labels.
