@@ -14,7 +14,6 @@
 #include "server/grpc/reshard_service.h"
 #include "server/grpc/state_service.h"
 #include "server/grpc/worker_service.h"
-#include "service/front/caller_limits.h"
 #include "service/front/listen.h"
 #include "service/tls/credentials.h"
 
@@ -63,7 +62,7 @@ std::vector<std::unique_ptr<grpc::Service>> MakeServices(
 std::vector<std::shared_ptr<grpc::ServerCredentials>> MakeCredentials(
     const std::shared_ptr<const service::CertificateKeeper>& certificates) {
   std::vector<std::shared_ptr<grpc::ServerCredentials>> credentials;
-  for (int i = 0; i < service::HandOver::kThreads; ++i)
+  for (int i = 0; i < service::FrontDoor::kTakers; ++i)
     credentials.push_back(service::MakeServerCredentials(certificates));
   return credentials;
 }
@@ -71,10 +70,10 @@ std::vector<std::shared_ptr<grpc::ServerCredentials>> MakeCredentials(
 // gRPC keeps an acceptor locked while it reads a connection on the thread that hands it over, so
 // each of these threads has one of its own. So has each acceptor its credentials: they tell one
 // acceptor, once, when certificates change.
-std::vector<service::HandOver::Taker> AddAcceptors(
+std::vector<service::FrontDoor::Taker> AddAcceptors(
     grpc::ServerBuilder& builder,
     const std::vector<std::shared_ptr<grpc::ServerCredentials>>& credentials) {
-  std::vector<service::HandOver::Taker> takers;
+  std::vector<service::FrontDoor::Taker> takers;
   for (const auto& one : credentials) {
     auto acceptor = builder.experimental().AddExternalConnectionAcceptor(
         grpc::ServerBuilder::experimental_type::ExternalConnectionType::FROM_FD, one);
@@ -98,7 +97,6 @@ Server::Server(Options options, Core& core)
       credentials_(MakeCredentials(options_.certificates)) {}
 
 void Server::AddArguments(grpc::ServerBuilder& builder) const {
-  service::LimitCallers(builder);
   builder.SetMaxReceiveMessageSize(options_.message_bytes_max);
   builder.SetMaxSendMessageSize(options_.message_bytes_max);
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, Millis(options_.keepalive_time));
@@ -132,24 +130,18 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(Options options, Core& cor
   server->AddArguments(builder);
   for (const auto& service : server->services_) builder.RegisterService(service.get());
   o.extend(builder);
-  server->pollers_ = std::make_unique<service::Pollers>(builder);
+  server->door_ = std::make_unique<service::FrontDoor>(builder);
   server->server_ = builder.BuildAndStart();
   if (server->server_ == nullptr) {
     return MakeError(absl::StatusCode::kInternal, "gRPC does not start",
                      {.reason = "GRPC_FAILED", .metadata = {}});
   }
-  server->pollers_->Start();
   SetServing(*server->server_, true);
-  server->hand_over_ = std::make_unique<service::HandOver>(std::move(acceptors));
-  auto* const to = server->hand_over_.get();
-  server->accepts_ = std::make_unique<service::AcceptLoop>(
-      std::move(listeners.sockets),
-      service::AcceptLoop::Options{.per_address_max = o.connections_per_address,
-                                   .on_shutdown = [to](int connection) { to->Drop(connection); },
-                                   .unfinished = o.unfinished_calls,
-                                   .messages = o.message_bytes,
-                                   .noise = NoiseLimitsFor(o.message_bytes_max)},
-      [to](int connection) { to->Pass(Fd(connection)); });
+  server->door_->Open(std::move(listeners.sockets), std::move(acceptors),
+                      {.per_address_max = o.connections_per_address,
+                       .unfinished = o.unfinished_calls,
+                       .messages = o.message_bytes,
+                       .noise = NoiseLimitsFor(o.message_bytes_max)});
   return server;
 }
 
@@ -165,15 +157,8 @@ void Server::Shutdown() {
   if (server_ == nullptr) return;
   SetNotServing();
   core_.Shutdown();
-  accepts_->Retire(options_.shutdown_grace);
-  hand_over_->Close();
-  server_->Shutdown(
-      std::chrono::system_clock::now() +
-      std::chrono::duration_cast<std::chrono::system_clock::duration>(options_.shutdown_grace));
-  server_->Wait();
-  accepts_ = nullptr;
-  hand_over_ = nullptr;
-  pollers_ = nullptr;
+  door_->Shutdown(*server_, options_.shutdown_grace);
+  door_ = nullptr;
   server_ = nullptr;
 }
 

@@ -14,9 +14,7 @@
 #include "remesh/v1/admin.pb.h"
 #include "server/call_limits.h"
 #include "server/core.h"
-#include "service/front/accept_loop.h"
-#include "service/front/hand_over.h"
-#include "service/front/pollers.h"
+#include "service/front/front_door.h"
 #include "service/rpc/audit_log.h"
 #include "service/tls/authorization.h"
 #include "service/tls/certificate_keeper.h"
@@ -72,10 +70,8 @@ class Server {
   const std::vector<std::unique_ptr<grpc::Service>> services_;
   int port_ = 0;
   const std::vector<std::shared_ptr<grpc::ServerCredentials>> credentials_;  // of each acceptor
-  std::unique_ptr<service::Pollers> pollers_;     // ends after the server
-  std::unique_ptr<grpc::Server> server_;          // uses all of the above
-  std::unique_ptr<service::HandOver> hand_over_;  // uses the server
-  std::unique_ptr<service::AcceptLoop> accepts_;  // last: it uses all of the above
+  std::unique_ptr<grpc::Server> server_;      // uses all of the above
+  std::unique_ptr<service::FrontDoor> door_;  // last: it uses the server
 };
 
 }  // namespace remesh::server

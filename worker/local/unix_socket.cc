@@ -10,7 +10,6 @@
 #include "base/status_macros.h"
 #include "grpcpp/health_check_service_interface.h"
 #include "grpcpp/server_posix.h"
-#include "service/front/caller_limits.h"
 #include "worker/keeper/unix_listener.h"
 
 namespace remesh::worker {
@@ -20,7 +19,6 @@ constexpr size_t kCallersMemory = size_t{512} << 20;  // calls of this socket ar
 
 // Limits that close the connection of a caller that does not read or that is idle.
 void AddArguments(std::chrono::milliseconds idle_max, grpc::ServerBuilder& builder) {
-  service::LimitCallers(builder, kCallersMemory);
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, 10'000);
   // Who dies closes the socket; this is for a trainer that does not read, and may only be stopped.
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, 30'000);
@@ -34,9 +32,9 @@ void AddArguments(std::chrono::milliseconds idle_max, grpc::ServerBuilder& build
 constexpr size_t kOpeningBytes = 24 + 9;
 
 // gRPC names the peer of a connection's calls "fd:N".
-std::vector<service::HandOver::Taker> Takers(grpc::Server* server, SocketGate& gate) {
-  std::vector<service::HandOver::Taker> takers;
-  for (int i = 0; i < service::HandOver::kThreads; ++i) {
+std::vector<service::FrontDoor::Taker> Takers(grpc::Server* server, SocketGate& gate) {
+  std::vector<service::FrontDoor::Taker> takers;
+  for (int i = 0; i < service::FrontDoor::kTakers; ++i) {
     takers.emplace_back([server, &gate](int connection) {
       gate.Admit(connection);
       grpc::AddInsecureChannelFromFd(server, connection);
@@ -53,8 +51,8 @@ void SetServing(grpc::Server& server, bool serving) {
 }  // namespace
 
 UnixServer::UnixServer(std::string path, std::unique_ptr<grpc::Server> server,
-                       std::unique_ptr<service::Pollers> pollers)
-    : path_(std::move(path)), server_(std::move(server)), pollers_(std::move(pollers)) {}
+                       std::unique_ptr<service::FrontDoor> door)
+    : path_(std::move(path)), server_(std::move(server)), door_(std::move(door)) {}
 
 absl::StatusOr<std::unique_ptr<UnixServer>> UnixServer::Start(grpc::ServerBuilder& builder,
                                                               const std::string& path,
@@ -63,38 +61,25 @@ absl::StatusOr<std::unique_ptr<UnixServer>> UnixServer::Start(grpc::ServerBuilde
   ASSIGN_OR_RETURN(listeners.emplace_back(), ListenAt(path, SOCK_STREAM, 0660, "socket_path"));
   grpc::EnableDefaultHealthCheckService(true);
   AddArguments(options.idle_max, builder);
-  auto pollers = std::make_unique<service::Pollers>(builder);
+  auto door = std::make_unique<service::FrontDoor>(builder, kCallersMemory);
   std::unique_ptr<grpc::Server> grpc_server = builder.BuildAndStart();
   if (grpc_server == nullptr) return absl::InternalError("gRPC does not start");
-  pollers->Start();
-  std::unique_ptr<UnixServer> server(
-      new UnixServer(path, std::move(grpc_server), std::move(pollers)));
-  SetServing(*server->server_, true);
-  server->hand_over_ = std::make_unique<service::HandOver>(Takers(server->server_.get(), gate));
-  auto* const to = server->hand_over_.get();
-  server->accepts_ = std::make_unique<service::AcceptLoop>(
-      std::move(listeners),
-      service::AcceptLoop::Options{.opening_bytes = kOpeningBytes,
-                                   .on_shutdown = [to](int connection) { to->Drop(connection); },
-                                   .unfinished = std::move(options.unfinished_calls),
-                                   .messages = std::move(options.message_bytes)},
-      [to](int connection) { to->Pass(Fd(connection)); });
-  return server;
+  SetServing(*grpc_server, true);
+  door->Open(std::move(listeners), Takers(grpc_server.get(), gate),
+             {.opening_bytes = kOpeningBytes,
+              .unfinished = std::move(options.unfinished_calls),
+              .messages = std::move(options.message_bytes)});
+  return std::unique_ptr<UnixServer>(new UnixServer(path, std::move(grpc_server), std::move(door)));
 }
 
 UnixServer::~UnixServer() { Shutdown(std::chrono::seconds(0)); }
 
 void UnixServer::Shutdown(std::chrono::nanoseconds grace) {
-  if (accepts_ == nullptr) return;
+  if (door_ == nullptr) return;
   SetServing(*server_, false);
   unlink(path_.c_str());  // while this still listens: later the path may be another worker's
-  accepts_->Retire(grace);
-  hand_over_->Close();
-  server_->Shutdown(std::chrono::system_clock::now() +
-                    std::chrono::duration_cast<std::chrono::system_clock::duration>(grace));
-  server_->Wait();
-  accepts_ = nullptr;
-  hand_over_ = nullptr;
+  door_->Shutdown(*server_, grace);
+  door_ = nullptr;
 }
 
 }  // namespace remesh::worker

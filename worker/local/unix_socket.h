@@ -8,9 +8,7 @@
 #include "absl/status/statusor.h"
 #include "grpcpp/server.h"
 #include "grpcpp/server_builder.h"
-#include "service/front/accept_loop.h"
-#include "service/front/hand_over.h"
-#include "service/front/pollers.h"
+#include "service/front/front_door.h"
 #include "worker/local/socket_gate.h"
 
 namespace remesh::worker {
@@ -40,13 +38,11 @@ class UnixServer {
 
  private:
   UnixServer(std::string path, std::unique_ptr<grpc::Server> server,
-             std::unique_ptr<service::Pollers> pollers);
+             std::unique_ptr<service::FrontDoor> door);
 
   const std::string path_;
   const std::unique_ptr<grpc::Server> server_;
-  const std::unique_ptr<service::Pollers> pollers_;  // end when the server was shut down
-  std::unique_ptr<service::HandOver> hand_over_;     // uses the server
-  std::unique_ptr<service::AcceptLoop> accepts_;     // last: it uses all of the above
+  std::unique_ptr<service::FrontDoor> door_;  // last: it uses the server; null: shut down
 };
 
 }  // namespace remesh::worker
