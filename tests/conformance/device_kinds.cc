@@ -3,7 +3,7 @@
 #include "tests/conformance/device_conformance.h"
 #include "worker/device/cuda/cuda_device.h"
 #include "worker/device/host_device.h"
-#include "worker/device/sim_device.h"
+#include "worker/device/testing/sim_device.h"
 #include "worker/device/testing/sim_lender.h"
 
 namespace remesh::worker::conformance {

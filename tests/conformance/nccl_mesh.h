@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "tests/conformance/harness.h"
-#include "worker/nccl/fake/fake_gpu_streams.h"
+#include "worker/nccl/testing/fake/fake_gpu_streams.h"
 #include "worker/nccl/nccl_group.h"
 #include "worker/nccl/testing/host_stream.h"
 #include "worker/transport/testing/memory_transport.h"

@@ -13,7 +13,7 @@
 #include "base/check.h"
 #include "tests/conformance/harness.h"
 #include "tests/conformance/process_victim.h"
-#include "worker/nccl/fake/fake_gpu_streams.h"
+#include "worker/nccl/testing/fake/fake_gpu_streams.h"
 #include "worker/nccl/nccl_group.h"
 #include "worker/nccl/testing/fake_library.h"
 #include "worker/nccl/testing/host_stream.h"

@@ -36,7 +36,7 @@ class SimMemory(lending.HostMemory):
 
 
 class SimAllocation(lending.HostMemory):
-    """What cudaMalloc makes, on a simulated GPU: it ends with this process. Its handle: worker/device/sim_memory.h."""
+    """What cudaMalloc makes, on a simulated GPU: it ends with this process. Its handle: worker/device/testing/sim_memory.h."""
     kind = "sim"
 
     def __init__(self, local: int, count: int = 1 << 20):

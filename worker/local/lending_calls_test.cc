@@ -22,7 +22,7 @@
 #include "absl/synchronization/notification.h"
 #include "base/error.h"
 #include "service/rpc/error_info.h"
-#include "worker/device/sim_device.h"
+#include "worker/device/testing/sim_device.h"
 #include "worker/device/testing/sim_lender.h"
 #include "worker/local/handle_socket.h"
 #include "worker/local/local_service.h"

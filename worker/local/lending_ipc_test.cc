@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "worker/device/sim_device.h"
+#include "worker/device/testing/sim_device.h"
 #include "worker/device/testing/sim_lender.h"
 #include "worker/local/testing/lending_fixture.h"
 

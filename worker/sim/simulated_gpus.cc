@@ -7,10 +7,10 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "worker/device/sim_device.h"
-#include "worker/device/sim_memory.h"
-#include "worker/nccl/fake/fake_gpu_streams.h"
-#include "worker/nccl/fake/fake_stream_thread.h"
+#include "worker/device/testing/sim_device.h"
+#include "worker/device/testing/sim_memory.h"
+#include "worker/nccl/testing/fake/fake_gpu_streams.h"
+#include "worker/nccl/testing/fake/fake_stream_thread.h"
 
 namespace remesh::worker {
 namespace {

@@ -12,7 +12,7 @@
 #include <fstream>
 
 #include "base/error.h"
-#include "worker/device/sim_device.h"
+#include "worker/device/testing/sim_device.h"
 #include "worker/keeper/keeper_table.h"
 #include "worker/store/buffer_store.h"
 

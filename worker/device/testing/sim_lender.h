@@ -15,7 +15,7 @@
 
 #include "base/check.h"
 #include "base/fd.h"
-#include "worker/device/sim_memory.h"
+#include "worker/device/testing/sim_memory.h"
 
 namespace remesh::worker {
 

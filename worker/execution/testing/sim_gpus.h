@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "worker/device/sim_device.h"
+#include "worker/device/testing/sim_device.h"
 #include "worker/nccl/nccl_transport.h"
 #include "worker/nccl/testing/fake_library.h"
 #include "worker/sim/simulated_gpus.h"

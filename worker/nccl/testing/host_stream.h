@@ -5,7 +5,7 @@
 #include <span>
 #include <vector>
 
-#include "worker/nccl/fake/fake_stream_thread.h"
+#include "worker/nccl/testing/fake/fake_stream_thread.h"
 
 namespace remesh::worker {
 

@@ -11,8 +11,8 @@
 #include "absl/functional/any_invocable.h"
 #include "absl/synchronization/mutex.h"
 #include "worker/device/device.h"
-#include "worker/device/sim_memory.h"
 #include "worker/device/table_device.h"
+#include "worker/device/testing/sim_memory.h"
 
 namespace remesh::worker {
 

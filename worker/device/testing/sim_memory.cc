@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "worker/device/sim_memory.h"
+#include "worker/device/testing/sim_memory.h"
 
 #include <fcntl.h>
 #include <sys/mman.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "worker/nccl/fake/fake_stream_thread.h"
+#include "worker/nccl/testing/fake/fake_stream_thread.h"
 
 #include "base/check.h"
 

@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
-#include "worker/nccl/fake/fake_stream.h"
-#include "worker/nccl/fake/fake_world.h"
+#include "worker/nccl/testing/fake/fake_stream.h"
+#include "worker/nccl/testing/fake/fake_world.h"
 #include "worker/nccl/nccl_types.h"
 
 namespace remesh::worker::fake_nccl {

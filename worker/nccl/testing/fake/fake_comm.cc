@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "worker/nccl/fake/fake_comm.h"
+#include "worker/nccl/testing/fake/fake_comm.h"
 
 #include <strings.h>
 
@@ -10,7 +10,7 @@
 #include <thread>
 #include <utility>
 
-#include "worker/nccl/fake/fake_transfer.h"
+#include "worker/nccl/testing/fake/fake_transfer.h"
 
 namespace remesh::worker::fake_nccl {
 namespace {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "worker/nccl/fake/fake_world.h"
+#include "worker/nccl/testing/fake/fake_world.h"
 
 #include <fcntl.h>
 #include <sys/mman.h>

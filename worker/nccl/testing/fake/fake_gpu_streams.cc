@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "worker/nccl/fake/fake_gpu_streams.h"
+#include "worker/nccl/testing/fake/fake_gpu_streams.h"
 
 #include "base/check.h"
 

@@ -13,7 +13,7 @@
 #include <utility>
 #include <vector>
 
-#include "worker/nccl/fake/fake_comm.h"
+#include "worker/nccl/testing/fake/fake_comm.h"
 
 namespace remesh::worker::fake_nccl {
 namespace {

@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "absl/synchronization/mutex.h"
-#include "worker/nccl/fake/fake_stream.h"
+#include "worker/nccl/testing/fake/fake_stream.h"
 
 namespace remesh::worker {
 

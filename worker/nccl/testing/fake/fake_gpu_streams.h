@@ -5,7 +5,7 @@
 #include <memory>
 #include <vector>
 
-#include "worker/nccl/fake/fake_stream.h"
+#include "worker/nccl/testing/fake/fake_stream.h"
 #include "worker/nccl/gpu_streams.h"
 
 namespace remesh::worker {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "worker/device/sim_device.h"
+#include "worker/device/testing/sim_device.h"
 
 #include <algorithm>
 #include <chrono>

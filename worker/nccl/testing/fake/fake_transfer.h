@@ -4,7 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "worker/nccl/fake/fake_world.h"
+#include "worker/nccl/testing/fake/fake_world.h"
 
 namespace remesh::worker::fake_nccl {
 

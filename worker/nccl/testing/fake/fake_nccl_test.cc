@@ -12,7 +12,7 @@
 #include <functional>
 #include <thread>
 
-#include "worker/nccl/fake/fake_gpu_streams.h"
+#include "worker/nccl/testing/fake/fake_gpu_streams.h"
 #include "worker/nccl/testing/fake_library.h"
 #include "worker/nccl/testing/host_stream.h"
 
