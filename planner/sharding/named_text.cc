@@ -12,33 +12,25 @@
 namespace remesh::planner {
 namespace {
 
+constexpr char kNameQuote = '\'';
 constexpr std::string_view kReductionNames[] = {"sum", "max", "min"};
 
-std::string QuotedName(const std::string& name) {
-  std::string text = "'";
-  for (char c : name) {
-    if (c == '\'' || c == '\\') text += '\\';
-    text += c;
-  }
-  return text + "'";
-}
-
-std::string AxesText(const Mesh& mesh, const std::vector<AxisRef>& refs) {
+std::string AxesText(const Mesh& mesh, const std::vector<AxisRef>& refs, char quote) {
   return absl::StrJoin(refs, ", ", [&](std::string* out, const AxisRef& ref) {
-    *out += QuotedName(mesh.axes[ref.axis].name);
+    *out += QuotedName(mesh.axes[ref.axis].name, quote);
     if (ref.sub) absl::StrAppend(out, ":(", ref.sub->pre_size, ")", ref.sub->size);
   });
 }
 
 std::string MeshText(const Mesh& mesh) {
   if (mesh.maximal) return absl::StrCat("maximal_mesh[device_id=", *mesh.maximal, "]");
-  std::string text =
-      absl::StrCat("mesh[",
-                   absl::StrJoin(mesh.axes, ",",
-                                 [](std::string* out, const MeshAxis& axis) {
-                                   absl::StrAppend(out, QuotedName(axis.name), "=", axis.size);
-                                 }),
-                   "]");
+  std::string text = absl::StrCat(
+      "mesh[",
+      absl::StrJoin(mesh.axes, ",",
+                    [](std::string* out, const MeshAxis& axis) {
+                      absl::StrAppend(out, QuotedName(axis.name, kNameQuote), "=", axis.size);
+                    }),
+      "]");
   const TileAssignment::Iota* iota = mesh.devices.iota();
   if (iota == nullptr)
     return absl::StrCat(text, ", device_ids=(", absl::StrJoin(mesh.devices.Positions(), ","), ")");
@@ -62,19 +54,6 @@ std::vector<AxisRef> AllAxes(const Mesh& mesh) {
   return refs;
 }
 
-absl::StatusOr<std::vector<MeshAxis>> ParseMeshAxes(TextScanner& scanner) {
-  std::vector<MeshAxis> axes;
-  RETURN_IF_ERROR(scanner.ExpectList("[", "]", [&]() -> absl::Status {
-    ASSIGN_OR_RETURN(std::string name, scanner.ExpectQuoted('\'', "an axis name in single quotes"));
-    RETURN_IF_ERROR(scanner.Expect("="));
-    ASSIGN_OR_RETURN(const int64_t size, scanner.ExpectInt("an axis size"));
-    axes.push_back({std::move(name), size});
-    if (axes.size() > kTileRankMax) return scanner.Expected("fewer axes");
-    return absl::OkStatus();
-  }));
-  return axes;
-}
-
 absl::StatusOr<Mesh> ParseMesh(TextScanner& scanner) {
   const size_t start = scanner.position();
   if (scanner.TakeWord("maximal_mesh") || scanner.TakeWord("single_device")) {
@@ -88,7 +67,7 @@ absl::StatusOr<Mesh> ParseMesh(TextScanner& scanner) {
     return mesh;
   }
   RETURN_IF_ERROR(scanner.Expect("mesh"));
-  ASSIGN_OR_RETURN(std::vector<MeshAxis> axes, ParseMeshAxes(scanner));
+  ASSIGN_OR_RETURN(std::vector<MeshAxis> axes, ParseMeshAxes(scanner, kNameQuote));
   std::vector<int64_t> ids;
   std::vector<int64_t> reshape_dims;
   if (scanner.LooksAt(",")) {
@@ -202,6 +181,52 @@ absl::StatusOr<std::vector<AxisRef>> ParseAxes(TextScanner& scanner, const Mesh&
   return refs;
 }
 
+std::string QuotedName(const std::string& name, char quote) {
+  std::string text(1, quote);
+  for (char c : name) {
+    if (c == quote || c == '\\') text += '\\';
+    text += c;
+  }
+  return text + quote;
+}
+
+std::string PrintAxes(const NamedSharding& named, char quote) {
+  const auto axes = [&](const std::vector<AxisRef>& refs) {
+    return AxesText(named.mesh, refs, quote);
+  };
+  std::string text = absl::StrCat(
+      "[",
+      absl::StrJoin(named.dims, ", ",
+                    [&](std::string* out, const NamedSharding::Dim& dim) {
+                      const char* rest = !dim.open ? "" : dim.axes.empty() ? "?" : ", ?";
+                      absl::StrAppend(out, "{", axes(dim.axes), rest, "}");
+                    }),
+      "]");
+  const std::string op =
+      named.reduction == ReductionOp::kSum ? "" : std::string(NameOf(named.reduction));
+  if (!named.replicated.empty())
+    absl::StrAppend(&text, ", replicated={", axes(named.replicated), "}");
+  if (!named.unreduced.empty())
+    absl::StrAppend(&text, ", unreduced=", op, "{", axes(named.unreduced), "}");
+  if (!named.manual.empty()) absl::StrAppend(&text, ", manual={", axes(named.manual), "}");
+  return text;
+}
+
+absl::StatusOr<std::vector<MeshAxis>> ParseMeshAxes(TextScanner& scanner, char quote) {
+  const std::string what =
+      absl::StrCat("an axis name in ", quote == '"' ? "double" : "single", " quotes");
+  std::vector<MeshAxis> axes;
+  RETURN_IF_ERROR(scanner.ExpectList("[", "]", [&]() -> absl::Status {
+    ASSIGN_OR_RETURN(std::string name, scanner.ExpectQuoted(quote, what));
+    RETURN_IF_ERROR(scanner.Expect("="));
+    ASSIGN_OR_RETURN(const int64_t size, scanner.ExpectInt("an axis size"));
+    axes.push_back({std::move(name), size});
+    if (axes.size() > kTileRankMax) return scanner.Expected("fewer axes");
+    return absl::OkStatus();
+  }));
+  return axes;
+}
+
 std::string PrintTiles(const TileAssignment& tiles) {
   std::string text = absl::StrCat("[", absl::StrJoin(tiles.dims(), ","), "]");
   if (tiles.iota() == nullptr) return text + absl::StrJoin(tiles.Positions(), ",");
@@ -214,28 +239,12 @@ std::string PrintNamed(const NamedSharding& named) {
   const Mesh& mesh = named.mesh;
   std::string text = MeshText(mesh);
   if (mesh.maximal) return text;
-  const std::string op =
-      named.reduction == ReductionOp::kSum ? "" : std::string(NameOf(named.reduction));
   if (named.dims.empty() && named.replicated.empty()) {
     if (named.unreduced.empty() && named.manual.empty()) return "replicated";
     if (named.manual.empty() && NamesAll(mesh, named.unreduced)) return "unreduced";
     if (named.unreduced.empty() && NamesAll(mesh, named.manual)) return text + ", manual";
   }
-  absl::StrAppend(
-      &text, ", [",
-      absl::StrJoin(named.dims, ", ",
-                    [&](std::string* out, const NamedSharding::Dim& dim) {
-                      const char* rest = !dim.open ? "" : dim.axes.empty() ? "?" : ", ?";
-                      absl::StrAppend(out, "{", AxesText(mesh, dim.axes), rest, "}");
-                    }),
-      "]");
-  if (!named.replicated.empty())
-    absl::StrAppend(&text, ", replicated={", AxesText(mesh, named.replicated), "}");
-  if (!named.unreduced.empty())
-    absl::StrAppend(&text, ", unreduced=", op, "{", AxesText(mesh, named.unreduced), "}");
-  if (!named.manual.empty())
-    absl::StrAppend(&text, ", manual={", AxesText(mesh, named.manual), "}");
-  return text;
+  return absl::StrCat(text, ", ", PrintAxes(named, kNameQuote));
 }
 
 bool LooksAtNamed(const TextScanner& scanner) {

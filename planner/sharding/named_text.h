@@ -32,6 +32,12 @@ absl::StatusOr<NamedSharding> ParseNamed(TextScanner& scanner);
 absl::StatusOr<std::vector<AxisRef>> ParseAxes(TextScanner& scanner, const Mesh& mesh, char quote,
                                                bool* open);
 
+// The axes of a mesh: ["a"=2, "b"=4], with names in `quote` characters.
+absl::StatusOr<std::vector<MeshAxis>> ParseMeshAxes(TextScanner& scanner, char quote);
+std::string QuotedName(const std::string& name, char quote);
+// What stands behind the mesh: [{"a"}, {?}], replicated={"b"}.
+std::string PrintAxes(const NamedSharding& named, char quote);
+
 // Takes "sum", "max" or "min" when it comes next and returns it, else kSum.
 ReductionOp ParseReduction(TextScanner& scanner);
 std::string_view NameOf(ReductionOp op);

@@ -29,16 +29,7 @@ absl::StatusOr<std::string> ParseSymbol(TextScanner& scanner) {
 absl::StatusOr<Mesh> ParseSdyMesh(TextScanner& scanner) {
   const size_t start = scanner.position();
   RETURN_IF_ERROR(scanner.Expect("<"));
-  std::vector<MeshAxis> axes;
-  RETURN_IF_ERROR(scanner.ExpectList("[", "]", [&]() -> absl::Status {
-    ASSIGN_OR_RETURN(std::string name,
-                     scanner.ExpectQuoted(kQuote, "an axis name in double quotes"));
-    RETURN_IF_ERROR(scanner.Expect("="));
-    ASSIGN_OR_RETURN(const int64_t size, scanner.ExpectInt("an axis size"));
-    axes.push_back({std::move(name), size});
-    if (axes.size() > kTileRankMax) return scanner.Expected("fewer axes");
-    return absl::OkStatus();
-  }));
+  ASSIGN_OR_RETURN(std::vector<MeshAxis> axes, ParseMeshAxes(scanner, kQuote));
   std::vector<int64_t> ids;
   if (scanner.Take(",")) {
     RETURN_IF_ERROR(scanner.Expect("device_ids"));
@@ -143,31 +134,15 @@ absl::StatusOr<NamedSharding> ParseSharding(TextScanner& scanner, const Meshes& 
   return canonical;
 }
 
-std::string Quoted(const std::string& name) {
-  std::string text(1, kQuote);
-  for (char c : name) {
-    if (c == kQuote || c == '\\') text += '\\';
-    text += c;
-  }
-  return text + kQuote;
-}
-
-std::string SdyAxesText(const Mesh& mesh, const std::vector<AxisRef>& refs) {
-  return absl::StrJoin(refs, ", ", [&](std::string* out, const AxisRef& ref) {
-    *out += Quoted(mesh.axes[ref.axis].name);
-    if (ref.sub) absl::StrAppend(out, ":(", ref.sub->pre_size, ")", ref.sub->size);
-  });
-}
-
 std::string SdyMeshText(const Mesh& mesh) {
   if (mesh.maximal) return absl::StrCat("mesh<[], device_ids=[", *mesh.maximal, "]>");
-  std::string text =
-      absl::StrCat("mesh<[",
-                   absl::StrJoin(mesh.axes, ", ",
-                                 [](std::string* out, const MeshAxis& axis) {
-                                   absl::StrAppend(out, Quoted(axis.name), "=", axis.size);
-                                 }),
-                   "]");
+  std::string text = absl::StrCat(
+      "mesh<[",
+      absl::StrJoin(mesh.axes, ", ",
+                    [](std::string* out, const MeshAxis& axis) {
+                      absl::StrAppend(out, QuotedName(axis.name, kQuote), "=", axis.size);
+                    }),
+      "]");
   const TileAssignment::Iota* iota = mesh.devices.iota();
   if (iota == nullptr || iota->reshape_dims.size() > 1) {
     absl::StrAppend(&text, ", device_ids=[", absl::StrJoin(mesh.devices.Positions(), ", "), "]");
@@ -195,24 +170,8 @@ absl::StatusOr<NamedSharding> ParseSdySharding(std::string_view text) {
 }
 
 std::string PrintSdySharding(const NamedSharding& sharding) {
-  const Mesh& mesh = sharding.mesh;
-  std::string text = absl::StrCat(
-      "#sdy.sharding<", SdyMeshText(mesh), ", [",
-      absl::StrJoin(sharding.dims, ", ",
-                    [&](std::string* out, const NamedSharding::Dim& dim) {
-                      const char* rest = !dim.open ? "" : dim.axes.empty() ? "?" : ", ?";
-                      absl::StrAppend(out, "{", SdyAxesText(mesh, dim.axes), rest, "}");
-                    }),
-      "]");
-  const std::string op =
-      sharding.reduction == ReductionOp::kSum ? "" : std::string(NameOf(sharding.reduction));
-  if (!sharding.replicated.empty())
-    absl::StrAppend(&text, ", replicated={", SdyAxesText(mesh, sharding.replicated), "}");
-  if (!sharding.unreduced.empty())
-    absl::StrAppend(&text, ", unreduced=", op, "{", SdyAxesText(mesh, sharding.unreduced), "}");
-  if (!sharding.manual.empty())
-    absl::StrAppend(&text, ", manual={", SdyAxesText(mesh, sharding.manual), "}");
-  return text + ">";
+  return absl::StrCat("#sdy.sharding<", SdyMeshText(sharding.mesh), ", ",
+                      PrintAxes(sharding, kQuote), ">");
 }
 
 }  // namespace remesh::planner
