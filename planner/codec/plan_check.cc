@@ -52,8 +52,6 @@ bool IsIndex(int64_t index, const T& items) {
   return index >= 0 && index < static_cast<int64_t>(items.size());
 }
 
-std::string At(const char* field, size_t index) { return absl::StrCat(field, "[", index, "]"); }
-
 // Whether numbers rise (not strictly) from 0 to `end`.
 bool Divide(const std::vector<int32_t>& begins, size_t end) {
   return !begins.empty() && begins.front() == 0 && begins.back() == static_cast<int64_t>(end) &&
@@ -92,7 +90,7 @@ class Checker {
         if (IsIndex(next, rep_.host_of) && rep_.host_of[next] == static_cast<int64_t>(h)) continue;
         const std::string host =
             IsIndex(next, rep_.host_of) ? absl::StrCat(rep_.host_of[next]) : "missing";
-        return InvalidField(At("host_of", next), host, absl::StrCat("must be ", h));
+        return InvalidField(Numbered("host_of", next), host, absl::StrCat("must be ", h));
       }
     }
     for (const size_t size : {rep_.host_of.size(), rep_.peak_bytes.size()}) {
@@ -119,7 +117,7 @@ class Checker {
       const int64_t taker = order[d];
       const bool stays = taker == static_cast<int64_t>(d);
       if (!IsIndex(taker, taken) || taken[taker] || (!stays && (!target[d] || !target[taker]))) {
-        return InvalidField(At("target_order", d), absl::StrCat(taker),
+        return InvalidField(Numbered("target_order", d), absl::StrCat(taker),
                             "must be a target device, each once; others stay");
       }
       taken[taker] = true;
@@ -158,13 +156,13 @@ class Checker {
       for (int32_t i = rep_.round_begin[round]; i < rep_.round_begin[round + 1]; ++i) {
         const PackedMove& move = rep_.moves[i];
         if (!IsIndex(move.segment, segments)) {
-          return InvalidField(At(kFields.move_segments, i), absl::StrCat(move.segment),
+          return InvalidField(Numbered(kFields.move_segments, i), absl::StrCat(move.segment),
                               absl::StrCat("must be in [0, ", segments.size(), ")"));
         }
         Interval range{0, segments[move.segment].size()};
         if (!move.whole) {
           if (stripe == rep_.stripes.end() || stripe->move != i) {
-            return InvalidField(At("moves.whole", i), "false", "must have a stripe");
+            return InvalidField(Numbered("moves.whole", i), "false", "must have a stripe");
           }
           range = {stripe->lo, stripe->hi};
           ++stripe;
@@ -190,7 +188,7 @@ class Checker {
       RETURN_IF_ERROR(CheckCount(absl::StrCat("summary.", name), number));
     }
     for (size_t d = 0; d < rep_.peak_bytes.size(); ++d)
-      RETURN_IF_ERROR(CheckCount(At("peak_bytes", d), rep_.peak_bytes[d]));
+      RETURN_IF_ERROR(CheckCount(Numbered("peak_bytes", d), rep_.peak_bytes[d]));
     for (const auto& [name, number] : {std::pair{"bottleneck_seconds", s.bottleneck_seconds},
                                        {"lower_bound_seconds", s.lower_bound_seconds},
                                        {"routing_bound_seconds", s.routing_bound_seconds},
@@ -237,7 +235,7 @@ class Checker {
                          std::all_of(missing.lost_devices.begin(), missing.lost_devices.end(),
                                      [&](int32_t device) { return IsIndex(device, rep_.host_of); });
       if (known) continue;
-      return InvalidField(At("missing", i),
+      return InvalidField(Numbered("missing", i),
                           absl::StrCat("array ", missing.array, " ", missing.box.DebugString()),
                           "must be a box of an array, on devices of the request");
     }

@@ -3,8 +3,6 @@
 
 #include <algorithm>
 #include <functional>
-#include <string>
-#include <string_view>
 
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
@@ -15,32 +13,34 @@ namespace {
 
 constexpr int64_t kBitsMax = int64_t{1} << 62;
 
-std::string At(const char* field, int64_t index) { return absl::StrCat(field, "[", index, "]"); }
-
-// OK when `value` is in [least, end).
-absl::Status CheckIn(std::string_view field, int64_t value, int64_t least, int64_t end) {
-  if (value >= least && value < end) return absl::OkStatus();
-  return InvalidField(field, absl::StrCat(value),
-                      absl::StrCat("must be in [", least, ", ", end, ")"));
-}
-
 // The same for one of many numbers. Builds the number's name only for an error.
-absl::Status CheckIn(const char* field, int64_t index, int64_t value, int64_t least, int64_t end) {
+absl::Status CheckEntry(const char* field, int64_t index, int64_t value, int64_t least,
+                        int64_t end) {
   if (value >= least && value < end) return absl::OkStatus();
-  return CheckIn(At(field, index), value, least, end);
+  return CheckIn(Numbered(field, index), value, least, end);
 }
 
 // OK when numbers rise strictly and are >= 0.
 absl::Status CheckRise(const char* field, const std::vector<int32_t>& numbers) {
   int64_t least = 0;
   for (size_t i = 0; i < numbers.size(); ++i) {
-    RETURN_IF_ERROR(CheckIn(field, static_cast<int64_t>(i), numbers[i], least, INT32_MAX));
+    RETURN_IF_ERROR(CheckEntry(field, static_cast<int64_t>(i), numbers[i], least, INT32_MAX));
     least = int64_t{numbers[i]} + 1;
   }
   return absl::OkStatus();
 }
 
 }  // namespace
+
+std::string Numbered(const char* field, int64_t index) {
+  return absl::StrCat(field, "[", index, "]");
+}
+
+absl::Status CheckIn(std::string_view field, int64_t value, int64_t least, int64_t end) {
+  if (value >= least && value < end) return absl::OkStatus();
+  return InvalidField(field, absl::StrCat(value),
+                      absl::StrCat("must be in [", least, ", ", end, ")"));
+}
 
 absl::Status ProgramCheck::CheckSchedule(const Schedule& schedule, int64_t windows,
                                          bool has_moves) {
@@ -66,7 +66,7 @@ absl::Status ProgramCheck::CheckClasses(const AtomGeometry& geometry) {
 }
 
 absl::Status ProgramCheck::CheckClass(int64_t index, const ArrayClass& one) {
-  const std::string name = At(fields_.classes, index);
+  const std::string name = Numbered(fields_.classes, index);
   if (one.first_atom != atom_count_ || one.atom_count < 0) {
     return InvalidField(name, absl::StrCat(one.atom_count, " atoms from ", one.first_atom),
                         absl::StrCat("must be of atoms from ", atom_count_));
@@ -95,18 +95,20 @@ absl::Status ProgramCheck::CheckClass(int64_t index, const ArrayClass& one) {
 
 absl::Status ProgramCheck::CheckBoxes(int64_t index, const ArrayClass& one, const Shape& shape) {
   if (static_cast<int64_t>(one.boxes.size()) != one.atom_count) {
-    return InvalidField(At(fields_.classes, index), absl::StrCat(one.boxes.size(), " boxes"),
+    return InvalidField(Numbered(fields_.classes, index), absl::StrCat(one.boxes.size(), " boxes"),
                         absl::StrCat("must be ", one.atom_count));
   }
   for (const Box& box : one.boxes) {
     if (box.dims.size() != shape.size()) {
-      return InvalidField(At(fields_.classes, index), box.DebugString(), "must have its rank");
+      return InvalidField(Numbered(fields_.classes, index), box.DebugString(),
+                          "must have its rank");
     }
     for (size_t d = 0; d < shape.size(); ++d, ++next_dim_) {
       const Interval& dim = box.dims[d];
-      RETURN_IF_ERROR(CheckIn(fields_.atom_begins, next_dim_, dim.lo, 0, shape[d]));
+      RETURN_IF_ERROR(CheckEntry(fields_.atom_begins, next_dim_, dim.lo, 0, shape[d]));
       if (dim.hi > dim.lo && dim.hi <= shape[d]) continue;
-      return InvalidField(At(fields_.atom_extents, next_dim_), absl::StrCat(dim.hi, " - ", dim.lo),
+      return InvalidField(Numbered(fields_.atom_extents, next_dim_),
+                          absl::StrCat(dim.hi, " - ", dim.lo),
                           absl::StrCat("must be in [1, ", shape[d] - dim.lo + 1, ")"));
     }
   }
@@ -126,7 +128,7 @@ absl::Status ProgramCheck::CheckCuts(int64_t index, const ArrayClass& one,
     }
   }
   if (atoms == one.atom_count) return absl::OkStatus();
-  return InvalidField(At(fields_.classes, index), absl::StrCat(one.atom_count, " atoms"),
+  return InvalidField(Numbered(fields_.classes, index), absl::StrCat(one.atom_count, " atoms"),
                       "must be what its cuts make of the shape");
 }
 
@@ -142,7 +144,7 @@ absl::Status ProgramCheck::CheckTapes(absl::Span<const int32_t> atoms,
   for (size_t t = 0; t + 1 < tape_begin.size(); ++t) {
     int64_t least = 0;
     for (int32_t i = tape_begin[t]; i < tape_begin[t + 1]; ++i) {
-      RETURN_IF_ERROR(CheckIn(fields_.atoms, i, atoms[i], least, atom_count_));
+      RETURN_IF_ERROR(CheckEntry(fields_.atoms, i, atoms[i], least, atom_count_));
       least = int64_t{atoms[i]} + 1;
     }
     const size_t size = static_cast<size_t>(tape_begin[t + 1] - tape_begin[t]);
@@ -157,13 +159,13 @@ absl::Status ProgramCheck::CheckSegments(absl::Span<const Segment> segments) {
   for (size_t i = 0; i < segments.size(); ++i) {
     const Segment& segment = segments[i];
     const int64_t index = static_cast<int64_t>(i);
-    RETURN_IF_ERROR(CheckIn(fields_.segment_tapes, index, segment.tape, tape,
-                            static_cast<int64_t>(tape_bits_.size())));
+    RETURN_IF_ERROR(CheckEntry(fields_.segment_tapes, index, segment.tape, tape,
+                               static_cast<int64_t>(tape_bits_.size())));
     tape = segment.tape;
     const int64_t bits = tape_bits_[tape];
-    RETURN_IF_ERROR(CheckIn(fields_.segment_begins, index, segment.lo, 0, bits));
+    RETURN_IF_ERROR(CheckEntry(fields_.segment_begins, index, segment.lo, 0, bits));
     if (segment.hi > segment.lo && segment.hi <= bits) continue;
-    return InvalidField(At(fields_.segment_sizes, index),
+    return InvalidField(Numbered(fields_.segment_sizes, index),
                         absl::StrCat(segment.hi, " - ", segment.lo),
                         absl::StrCat("must be in [1, ", bits - segment.lo + 1, ")"));
   }
@@ -177,7 +179,7 @@ absl::Status ProgramCheck::CheckCutsInside(const HostProgram& program) const {
     int64_t least = 1;
     for (const int64_t cut : program.CutsOf(static_cast<int32_t>(s))) {
       RETURN_IF_ERROR(
-          CheckIn(fields_.cut_positions, index++, cut, least, program.segments[s].size()));
+          CheckEntry(fields_.cut_positions, index++, cut, least, program.segments[s].size()));
       least = cut + 1;
     }
   }
@@ -186,7 +188,7 @@ absl::Status ProgramCheck::CheckCutsInside(const HostProgram& program) const {
 
 absl::Status ProgramCheck::CheckMove(int64_t index, const Move& move) {
   const auto in = [&](const char* field, int64_t value, int64_t least, int64_t end) {
-    return CheckIn(field, index, value, least, end);
+    return CheckEntry(field, index, value, least, end);
   };
   RETURN_IF_ERROR(in(fields_.move_rounds, move.round, last_round_, schedule_.rounds));
   last_round_ = move.round;
@@ -203,7 +205,7 @@ absl::Status ProgramCheck::CheckMove(int64_t index, const Move& move) {
   const int64_t size = segments_[move.segment].size();
   RETURN_IF_ERROR(in(fields_.move_begins, move.lo, 0, size + 1));
   if (move.hi >= move.lo && move.hi <= size) return absl::OkStatus();
-  return InvalidField(At(fields_.move_sizes, index), absl::StrCat(move.hi, " - ", move.lo),
+  return InvalidField(Numbered(fields_.move_sizes, index), absl::StrCat(move.hi, " - ", move.lo),
                       absl::StrCat("must be in [0, ", size - move.lo + 1, ")"));
 }
 
@@ -223,7 +225,7 @@ absl::Status CheckWork(const HostProgram& program, const ProgramFields& fields) 
       boxes += run.atom_count * std::ssize(program.geometry.classes[run.array_class].arrays);
     }
     RETURN_IF_ERROR(
-        CheckIn(fields.tapes, static_cast<int64_t>(t), boxes, 0, kProgramTapeBoxesMax + 1));
+        CheckEntry(fields.tapes, static_cast<int64_t>(t), boxes, 0, kProgramTapeBoxesMax + 1));
   }
   const int64_t cycles = int64_t{program.schedule.parts} + program.schedule.hops - 1;
   int64_t count = 0;  // stretches per cycle
@@ -239,7 +241,7 @@ absl::Status CheckWork(const HostProgram& program, const ProgramFields& fields) 
     passed += __int128{atoms} * program.schedule.PartsOf(segment.size()) *
               (1 + CutsInside(program, program.moves[i]));
     if (passed <= kProgramAtomsPassedMax) continue;
-    return InvalidField(At(fields.move_segments, i),
+    return InvalidField(Numbered(fields.move_segments, i),
                         absl::StrCat(static_cast<int64_t>(std::min<__int128>(passed, INT64_MAX)),
                                      " atoms in all parts"),
                         absl::StrCat("must be at most ", kProgramAtomsPassedMax));

@@ -2,6 +2,8 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
+#include <string_view>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -44,6 +46,11 @@ struct ProgramFields {
   const char* move_begins;
   const char* move_sizes;
 };
+
+// The name of one of a column's numbers.
+std::string Numbered(const char* field, int64_t index);
+// OK when `value` is in [least, end), else INVALID_ARGUMENT.
+absl::Status CheckIn(std::string_view field, int64_t value, int64_t least, int64_t end);
 
 // An array that classes may refer to.
 struct ProgramArray {

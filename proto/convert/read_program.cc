@@ -14,20 +14,14 @@ namespace remesh::proto {
 namespace {
 
 using google::protobuf::RepeatedField;
-
-std::string At(const char* field, int64_t index) { return absl::StrCat(field, "[", index, "]"); }
-
-// OK when `value` is in [least, end).
-absl::Status CheckIn(std::string_view field, int64_t value, int64_t least, int64_t end) {
-  if (value >= least && value < end) return absl::OkStatus();
-  return InvalidField(field, absl::StrCat(value),
-                      absl::StrCat("must be in [", least, ", ", end, ")"));
-}
+using planner::CheckIn;
+using planner::Numbered;
 
 absl::Status CheckEach(const char* field, const RepeatedField<int32_t>& column, int64_t least,
                        int64_t end) {
   for (int i = 0; i < column.size(); ++i) {
-    if (column[i] < least || column[i] >= end) return CheckIn(At(field, i), column[i], least, end);
+    if (column[i] < least || column[i] >= end)
+      return CheckIn(Numbered(field, i), column[i], least, end);
   }
   return absl::OkStatus();
 }
@@ -57,7 +51,7 @@ absl::StatusOr<std::vector<int32_t>> FromSteps(const char* field,
   int64_t last = 0;
   for (int i = 0; i < steps.size(); ++i) {
     last += steps[i];
-    if (last < 0 || last >= INT32_MAX) return CheckIn(At(field, i), last, 0, INT32_MAX);
+    if (last < 0 || last >= INT32_MAX) return CheckIn(Numbered(field, i), last, 0, INT32_MAX);
     numbers.push_back(static_cast<int32_t>(last));
   }
   return numbers;
@@ -73,10 +67,10 @@ absl::StatusOr<std::vector<NamedProgram::Array>> ReadNames(const v1::ProgramName
   for (int i = 0; i < names.middles_size(); ++i) {
     const int64_t prefix = names.prefix_bytes(i), suffix = names.suffix_bytes(i);
     const auto size = static_cast<int64_t>(before.size());
-    RETURN_IF_ERROR(CheckIn(At("prefix_bytes", i), prefix, 0, size + 1));
-    RETURN_IF_ERROR(CheckIn(At("suffix_bytes", i), suffix, 0, size - prefix + 1));
+    RETURN_IF_ERROR(CheckIn(Numbered("prefix_bytes", i), prefix, 0, size + 1));
+    RETURN_IF_ERROR(CheckIn(Numbered("suffix_bytes", i), suffix, 0, size - prefix + 1));
     if (!BeginsCharacter(before, prefix) || !BeginsCharacter(before, size - suffix))
-      return InvalidField(At("prefix_bytes", i), absl::StrCat(prefix, ", ", suffix),
+      return InvalidField(Numbered("prefix_bytes", i), absl::StrCat(prefix, ", ", suffix),
                           "must not cut a character");
     bytes += prefix + suffix + static_cast<int64_t>(names.middles(i).size());
     if (bytes > kProgramNameBytesMax)
@@ -180,7 +174,8 @@ class Reader {
                             .boxes = {}};
     planner::Shape shape;
     for (int d = 0; d < classes.ranks(c); ++d) shape.push_back(classes.shapes(next_extent_++));
-    RETURN_IF_ERROR(AtField(At("shapes", c), planner::ValidateShape(shape, one.element_bits)));
+    RETURN_IF_ERROR(
+        AtField(Numbered("shapes", c), planner::ValidateShape(shape, one.element_bits)));
     for (int a = 0; a < classes.arrays(c); ++a) {
       one.arrays.push_back(next_array_);
       named_.arrays[next_array_].shape = shape;
@@ -189,7 +184,8 @@ class Reader {
     const int64_t rank = std::ssize(shape);
     if (int64_t{one.atom_count} * std::max<int64_t>(1, rank) >
         (shape.empty() ? 1 : classes.atom_begins_size() - next_dim_)) {
-      return InvalidField(At("atoms", c), absl::StrCat(one.atom_count), "must have atom_begins");
+      return InvalidField(Numbered("atoms", c), absl::StrCat(one.atom_count),
+                          "must have atom_begins");
     }
     for (int i = 0; i < one.atom_count; ++i) {
       RETURN_IF_ERROR(ReadCell(classes, static_cast<int>(rank), one.boxes.emplace_back()));
@@ -204,7 +200,7 @@ class Reader {
       const int64_t begin = classes.atom_begins(next_dim_), size = classes.atom_extents(next_dim_);
       int64_t end = 0;
       if (__builtin_add_overflow(begin, size, &end)) {
-        return InvalidField(At("atom_extents", next_dim_), absl::StrCat(size),
+        return InvalidField(Numbered("atom_extents", next_dim_), absl::StrCat(size),
                             "must end somewhere");
       }
       box.dims.push_back({begin, end});
@@ -238,7 +234,8 @@ class Reader {
     for (int i = 0; i < segments.begins_size(); ++i) {
       planner::Segment segment{.tape = tapes[i], .lo = segments.begins(i)};
       if (__builtin_add_overflow(segment.lo, segments.sizes(i), &segment.hi)) {
-        return InvalidField(At("sizes", i), absl::StrCat(segments.sizes(i)), "must end somewhere");
+        return InvalidField(Numbered("sizes", i), absl::StrCat(segments.sizes(i)),
+                            "must end somewhere");
       }
       program_.segments.push_back(segment);
     }
@@ -298,13 +295,13 @@ class Reader {
                      FromSteps("stripe_steps", moves.stripe_steps()));
     for (int i = 0; i < moves.stripe_steps_size(); ++i) {
       if (parts[i] >= std::ssize(program_.moves) || (i > 0 && parts[i] <= parts[i - 1])) {
-        return InvalidField(At("stripe_steps", i), absl::StrCat(moves.stripe_steps(i)),
+        return InvalidField(Numbered("stripe_steps", i), absl::StrCat(moves.stripe_steps(i)),
                             "must lead from move to move");
       }
       planner::Move& move = program_.moves[parts[i]];
       move.lo = moves.stripe_begins(i);
       if (__builtin_add_overflow(move.lo, moves.stripe_sizes(i), &move.hi)) {
-        return InvalidField(At("stripe_sizes", i), absl::StrCat(moves.stripe_sizes(i)),
+        return InvalidField(Numbered("stripe_sizes", i), absl::StrCat(moves.stripe_sizes(i)),
                             "must end somewhere");
       }
     }
