@@ -119,20 +119,30 @@ inline grpc::ServerUnaryReactor* Refuse(grpc::CallbackServerContext* context,
   return reactor;
 }
 
+// Handles a call by `handle(completion)`, if the caller may make it.
+template <typename Handle>
+grpc::ServerUnaryReactor* HandleIfAllowed(const Backend& backend,
+                                          grpc::CallbackServerContext* context, const char* method,
+                                          const std::string& resource, Handle handle) {
+  grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
+  Completion completion(reactor);
+  if (absl::Status status = backend.Authorize(*context, method, resource); !status.ok()) {
+    completion.Finish(status);
+  } else {
+    handle(std::move(completion));
+  }
+  return reactor;
+}
+
 // Handles a call that the controller answers.
 template <typename Response>
 grpc::ServerUnaryReactor* AskController(const Backend& backend,
                                         grpc::CallbackServerContext* context, const char* method,
                                         const std::string& resource, Request request,
                                         Response* response) {
-  grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
-  Completion completion(reactor);
-  if (absl::Status status = backend.Authorize(*context, method, resource); !status.ok()) {
-    completion.Finish(status);
-  } else {
+  return HandleIfAllowed(backend, context, method, resource, [&](Completion completion) {
     CallController(backend.core, context, std::move(request), response, std::move(completion));
-  }
-  return reactor;
+  });
 }
 
 // Answers at once with `answer()`, an optional response that is quick to find. Returns null when
@@ -192,14 +202,9 @@ template <typename Response, typename Answer>
 grpc::ServerUnaryReactor* AskPool(const Backend& backend, ThreadPool& pool,
                                   grpc::CallbackServerContext* context, const char* method,
                                   const std::string& resource, Response* response, Answer answer) {
-  grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
-  Completion completion(reactor);
-  if (absl::Status status = backend.Authorize(*context, method, resource); !status.ok()) {
-    completion.Finish(status);
-  } else {
+  return HandleIfAllowed(backend, context, method, resource, [&](Completion completion) {
     AnswerOn(pool, context, response, std::move(completion), std::move(answer));
-  }
-  return reactor;
+  });
 }
 
 // Handles a call that takes planning to answer: see AnswerAtDesk.
@@ -208,15 +213,10 @@ grpc::ServerUnaryReactor* AskDesk(const Backend& backend, grpc::CallbackServerCo
                                   const char* method, const std::string& resource,
                                   Response* response, Answer answer,
                                   PlanDesk::Place place = PlanDesk::Place::kPlanners) {
-  grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
-  Completion completion(reactor);
-  if (absl::Status status = backend.Authorize(*context, method, resource); !status.ok()) {
-    completion.Finish(status);
-  } else {
+  return HandleIfAllowed(backend, context, method, resource, [&](Completion completion) {
     AnswerAtDesk(backend.core.desk(), context, response, std::move(completion), std::move(answer),
                  place);
-  }
-  return reactor;
+  });
 }
 
 // Handles a call about a state that takes planning to answer. `answer(state, budget)`, which
@@ -226,25 +226,20 @@ grpc::ServerUnaryReactor* AskDeskOfState(const Backend& backend,
                                          grpc::CallbackServerContext* context, const char* method,
                                          const std::string& name, Response* response,
                                          Answer answer) {
-  grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
-  Completion completion(reactor);
-  if (absl::Status status = backend.Authorize(*context, method, name); !status.ok()) {
-    completion.Finish(status);
-    return reactor;
-  }
-  v1::GetStateRequest get;
-  get.set_name(name);
-  auto answer_at_desk = [=, &core = backend.core,
-                         completion = std::move(completion)](absl::StatusOr<Reply> reply) mutable {
-    if (!reply.ok()) return completion.Finish(AtField("state", reply.status()));
-    AnswerAtDesk(core.desk(), context, response, std::move(completion),
-                 [answer, state = std::get<v1::State>(*std::move(reply))](planner::Budget& budget) {
-                   return answer(state, budget);
-                 });
-  };
-  backend.core.Call(get, std::move(answer_at_desk), CallerOf(*context),
-                    [context] { return HasGone(*context); });
-  return reactor;
+  return HandleIfAllowed(backend, context, method, name, [&](Completion completion) {
+    v1::GetStateRequest get;
+    get.set_name(name);
+    auto answer_at_desk = [context, response, answer, &core = backend.core,
+                           completion =
+                               std::move(completion)](absl::StatusOr<Reply> reply) mutable {
+      if (!reply.ok()) return completion.Finish(AtField("state", reply.status()));
+      AnswerAtDesk(core.desk(), context, response, std::move(completion),
+                   [answer, state = std::get<v1::State>(*std::move(reply))](
+                       planner::Budget& budget) { return answer(state, budget); });
+    };
+    backend.core.Call(get, std::move(answer_at_desk), CallerOf(*context),
+                      [context] { return HasGone(*context); });
+  });
 }
 
 }  // namespace remesh::server
