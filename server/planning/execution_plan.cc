@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <memory>
-#include <optional>
 #include <set>
 #include <utility>
 
@@ -194,16 +193,6 @@ absl::StatusOr<PlannedExecution> MoveByName(PlanCache& cache, const StartPlannin
     RETURN_IF_ERROR(cache.Find(question.plan, Access::kUse, Reach::kDisk, question.state).status());
   }
   return move;
-}
-
-absl::StatusOr<PlannedExecution> PlanMove(PlanCache& cache, const StartPlanning& question,
-                                          const Topology* workers) {
-  if (!question.targets) return MoveByName(cache, question, planner::Budget::Unlimited());
-  const Timestamp start = SteadyClock().Now();
-  ASSIGN_OR_RETURN(const MoveQuestion asked,
-                   QuestionOf(question, workers, cache, planner::Budget::Unlimited()));
-  ASSIGN_OR_RETURN(const PlanCache::Answer answer, FindOrPlan(cache, asked.question));
-  return MoveOf(question, asked.target, answer, start, planner::Budget::Unlimited());
 }
 
 }  // namespace remesh::server

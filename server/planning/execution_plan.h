@@ -33,8 +33,5 @@ absl::StatusOr<PlannedExecution> MoveOf(const StartPlanning& move,
 // from another layout. Plans nothing.
 absl::StatusOr<PlannedExecution> MoveByName(PlanCache& cache, const StartPlanning& move,
                                             planner::Budget& budget);
-// Makes the move either way, with everything in between.
-absl::StatusOr<PlannedExecution> PlanMove(PlanCache& cache, const StartPlanning& question,
-                                          const planner::Topology* workers);
 
 }  // namespace remesh::server

@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
+#include "base/status_macros.h"
 #include "server/planning/create_plan.h"
 #include "server/planning/join_spec.h"
 #include "server/planning/place_state.h"
@@ -12,6 +13,17 @@
 
 namespace remesh::server {
 namespace {
+
+// Makes the move, with all its planning.
+absl::StatusOr<PlannedExecution> PlanMove(PlanCache& cache, const StartPlanning& question,
+                                          const planner::Topology* workers) {
+  if (!question.targets) return MoveByName(cache, question, planner::Budget::Unlimited());
+  const Timestamp start = SteadyClock().Now();
+  ASSIGN_OR_RETURN(const MoveQuestion asked,
+                   QuestionOf(question, workers, cache, planner::Budget::Unlimited()));
+  ASSIGN_OR_RETURN(const PlanCache::Answer answer, FindOrPlan(cache, asked.question));
+  return MoveOf(question, asked.target, answer, start, planner::Budget::Unlimited());
+}
 
 class ExecutionPlanTest : public testing::Test {
  protected:
