@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <iostream>
 #include <memory>
+#include <nlohmann/json.hpp>
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "base/status_macros.h"
 #include "client/commands/commands.h"
-#include "client/topology_yaml.h"
 #include "proto/convert/presets.h"
 #include "proto/convert/text.h"
 #include "remesh/v1/worker.grpc.pb.h"
@@ -27,6 +28,34 @@ Table PresetTable(const v1::TopologyPresets& presets) {
 absl::Status List(OutputFormat format) {
   Print(format, proto::Presets(), [] { return PresetTable(proto::Presets()); });
   return absl::OkStatus();
+}
+
+// JSON strings are valid YAML.
+std::string Quoted(const std::string& text) { return nlohmann::json(text).dump(); }
+
+std::string HostLine(const v1::Host& host) {
+  std::string line = absl::StrCat("- {name: ", Quoted(host.name()), ", device_ids: [",
+                                  absl::StrJoin(host.device_ids(), ", "), "], nics: ", host.nics(),
+                                  ", nic_bytes_per_second: ", host.nic_bytes_per_second(),
+                                  ", fabric_bytes_per_second: ", host.fabric_bytes_per_second());
+  if (!host.parent().empty()) absl::StrAppend(&line, ", parent: ", Quoted(host.parent()));
+  return line + "}\n";
+}
+
+std::string DomainLine(const v1::Domain& domain) {
+  std::string line = absl::StrCat("- {name: ", Quoted(domain.name()));
+  if (!domain.parent().empty()) absl::StrAppend(&line, ", parent: ", Quoted(domain.parent()));
+  return absl::StrCat(line, ", egress_bytes_per_second: ", domain.egress_bytes_per_second(),
+                      ", ingress_bytes_per_second: ", domain.ingress_bytes_per_second(), "}\n");
+}
+
+// A topology as people write it: a line for each host and domain, capacities as 5e+10.
+std::string TopologyYaml(const v1::Topology& topology) {
+  std::string text = "hosts:\n";
+  for (const v1::Host& host : topology.hosts()) text += HostLine(host);
+  if (topology.domains_size() > 0) text += "domains:\n";
+  for (const v1::Domain& domain : topology.domains()) text += DomainLine(domain);
+  return text;
 }
 
 void PrintTopology(const v1::Topology& topology, bool json) {

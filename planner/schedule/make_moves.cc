@@ -4,8 +4,9 @@
 #include <algorithm>
 #include <limits>
 
-#include "planner/schedule/naive_moves.h"
+#include "absl/types/span.h"
 #include "planner/schedule/optimal_moves.h"
+#include "planner/schedule/segment_moves.h"
 
 namespace remesh::planner {
 namespace {
@@ -18,6 +19,81 @@ int64_t SlackBits(const Rational& t, const Network& network) {
     least = std::min({least, domain.egress, domain.ingress});
   }
   return t.CeilTimes(least) / 100000;
+}
+
+// Adds a move of the whole segment from one device to another.
+void AddWhole(int32_t segment, int32_t from, int32_t to, Space from_space, int hop, Space to_space,
+              Moves& moves) {
+  moves.moves.push_back({.segment = segment,
+                         .from_device = from,
+                         .to_device = to,
+                         .from_space = from_space,
+                         .to_space = to_space,
+                         .hop = hop,
+                         .lo = 0,
+                         .hi = moves.segments[segment].size()});
+}
+
+// Every needer pulls the whole of `tape` from one holder.
+void PullTape(int32_t index, const Atoms& atoms, const Network& network, Moves& moves) {
+  const Tape tape = atoms.tapes[index];
+  const int32_t segment = static_cast<int32_t>(moves.segments.size());
+  moves.segments.push_back({index, 0, tape.bits});
+  const Group& holders = atoms.groups[tape.holders];
+  const Group& needers = atoms.groups[tape.needers];
+  for (size_t i = 0; i < needers.size(); ++i) {
+    absl::Span<const int32_t> from = InHost(holders, network.host_of[needers[i]], network);
+    if (from.empty()) from = holders;
+    const int32_t holder = Holds(holders, needers[i]) ? needers[i] : from[i % from.size()];
+    AddWhole(segment, holder, needers[i], Space::kSource, 0, Space::kTarget, moves);
+  }
+}
+
+// Adds moves of `tape` to `gatherer`, unless it holds the tape, and from there to the other
+// needers.
+void GatherTape(int32_t index, int32_t gatherer, const Atoms& atoms, Moves& moves) {
+  const Tape tape = atoms.tapes[index];
+  const int32_t segment = static_cast<int32_t>(moves.segments.size());
+  moves.segments.push_back({index, 0, tape.bits});
+  const Group& holders = atoms.groups[tape.holders];
+  const Group& needers = atoms.groups[tape.needers];
+  const bool wanted = std::any_of(needers.begin(), needers.end(),
+                                  [&](int32_t needer) { return !Holds(holders, needer); });
+  Space space = Space::kSource;
+  if (!Holds(holders, gatherer) && wanted) {
+    space = Holds(needers, gatherer) ? Space::kTarget : Space::kStaging;
+    AddWhole(segment, holders[index % holders.size()], gatherer, Space::kSource, 0, space, moves);
+  }
+  for (int32_t needer : needers) {
+    if (Holds(holders, needer)) {
+      AddWhole(segment, needer, needer, Space::kSource, 0, Space::kTarget, moves);
+    } else if (needer != gatherer) {
+      AddWhole(segment, gatherer, needer, space, space == Space::kSource ? 0 : 1, Space::kTarget,
+               moves);
+    }
+  }
+}
+
+// Every device pulls what it needs and does not hold from one holder: one in its own host if there
+// is one, else holders in turn. Like the next one it sets no slack_bits: no cut may move.
+Moves MakeP2pMoves(const Atoms& atoms, const Network& network, Budget& budget) {
+  Moves moves;
+  for (size_t s = 0; s < atoms.tapes.size() && !budget.Spent(); ++s) {
+    PullTape(static_cast<int32_t>(s), atoms, network, moves);
+  }
+  return moves;
+}
+
+// One device (the first that may carry) gathers everything and sends it to all devices that need
+// it.
+Moves MakeGatherMoves(const Atoms& atoms, const Network& network, Budget& budget) {
+  int32_t gatherer = 0;
+  while (gatherer < network.device_count() && network.nic_of[gatherer] < 0) ++gatherer;
+  Moves moves;
+  for (size_t s = 0; s < atoms.tapes.size() && !budget.Spent(); ++s) {
+    GatherTape(static_cast<int32_t>(s), gatherer, atoms, moves);
+  }
+  return moves;
 }
 
 Moves MovesOf(Strategy strategy, const Atoms& atoms, const DemandClasses& demand,
