@@ -2,13 +2,11 @@
 #include "base/error.h"
 
 #include <optional>
-#include <vector>
 
 #include "absl/strings/cord.h"
 #include "absl/strings/escaping.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
 #include "base/missing_field.h"
 

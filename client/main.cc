@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "CLI/CLI.hpp"
-#include "absl/strings/str_cat.h"
 #include "base/error.h"
 #include "client/commands/command.h"
 #include "client/commands/commands.h"

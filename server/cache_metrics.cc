@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/cache_metrics.h"
 
-#include <string>
 
 namespace remesh::server {
 namespace {

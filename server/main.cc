@@ -6,7 +6,6 @@
 #include <string>
 #include <thread>
 #include <utility>
-#include <vector>
 
 #include "absl/cleanup/cleanup.h"
 #include "absl/time/clock.h"

@@ -3,7 +3,6 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
-#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "base/error.h"

@@ -2,7 +2,6 @@
 #include "client/commands/plan_watch.h"
 
 #include <iostream>
-#include <memory>
 #include <nlohmann/json.hpp>
 
 #include "absl/time/clock.h"

@@ -3,7 +3,6 @@
 #include <memory>
 #include <string>
 
-#include "absl/strings/ascii.h"
 #include "base/status_macros.h"
 #include "client/commands/commands.h"
 #include "client/sharding_text.h"

@@ -11,12 +11,10 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
-#include <iterator>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
-#include "base/status_macros.h"
 
 namespace remesh::client {
 namespace {

@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <map>
 #include <numeric>
-#include <tuple>
 #include <utility>
 
 #include "absl/container/flat_hash_map.h"

@@ -2,7 +2,6 @@
 #include "planner/routing/forest.h"
 
 #include <algorithm>
-#include <utility>
 
 #include "absl/container/inlined_vector.h"
 #include "planner/values/resize.h"

@@ -3,8 +3,6 @@
 
 #include <algorithm>
 #include <limits>
-#include <numeric>
-#include <utility>
 
 #include "base/check.h"
 #include "planner/routing/forest.h"

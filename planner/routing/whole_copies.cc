@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "planner/routing/whole_copies.h"
 
-#include <algorithm>
 #include <numeric>
 #include <queue>
 #include <utility>

@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <queue>
 #include <tuple>
-#include <utility>
 
 #include "base/check.h"
 #include "base/int_math.h"

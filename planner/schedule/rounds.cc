@@ -2,7 +2,6 @@
 #include "planner/schedule/rounds.h"
 
 #include <algorithm>
-#include <numeric>
 #include <utility>
 
 #include "planner/values/stable_order.h"

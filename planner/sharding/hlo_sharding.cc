@@ -7,7 +7,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
-#include "base/status_macros.h"
 #include "planner/sharding/limits.h"
 
 namespace remesh::planner {

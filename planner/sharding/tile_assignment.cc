@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <numeric>
 #include <optional>
-#include <string>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"

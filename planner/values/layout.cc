@@ -11,7 +11,6 @@
 #include "absl/strings/str_join.h"
 #include "base/check.h"
 #include "base/error.h"
-#include "base/status_macros.h"
 #include "planner/values/box_union.h"
 
 namespace remesh::planner {

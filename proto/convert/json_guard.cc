@@ -2,7 +2,6 @@
 #include "proto/convert/json_guard.h"
 
 #include <algorithm>
-#include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <nlohmann/json.hpp>

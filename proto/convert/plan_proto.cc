@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <map>
-#include <utility>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"

@@ -2,7 +2,6 @@
 #include "server/cache/plan_list.h"
 
 #include <algorithm>
-#include <utility>
 
 #include "server/cache/plan_filter.h"
 

@@ -17,7 +17,6 @@
 #include "absl/strings/str_split.h"
 #include "base/error.h"
 #include "base/own_file.h"
-#include "base/status_macros.h"
 #include "server/journal/row_digest.h"
 
 namespace remesh::server {

@@ -3,7 +3,6 @@
 
 #include <string>
 
-#include "absl/strings/str_cat.h"
 #include "base/check.h"
 
 namespace remesh::server {

@@ -3,7 +3,6 @@
 
 #include <string>
 #include <tuple>
-#include <vector>
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"

@@ -11,7 +11,6 @@
 #include <cerrno>
 #include <cstring>
 #include <iterator>
-#include <optional>
 #include <string>
 #include <utility>
 

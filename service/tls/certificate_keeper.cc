@@ -3,7 +3,6 @@
 
 #include <utility>
 
-#include "absl/time/clock.h"
 #include "base/status_macros.h"
 #include "service/log/log.h"
 
