@@ -145,6 +145,15 @@ class PythonClientTest(ClusterTest):
         self.assertLess(caught.exception.free_bytes, 1 << 44)
         state.delete(wait=20)
 
+    def test_states_are_listed_without_their_arrays(self):
+        state = self.ready("jobs/test/states/listed")
+        (found,) = [each for each in self.first.states("jobs/test") if each.name == state.name]
+        self.assertEqual((found.uid, found.step, found.arrays), (state.uid, 5, {}))
+        cost = found.plan({name: layout.replicated(self.devices) for name in self.arrays()})
+        self.assertEqual(cost.total_bytes, 4 * (WEIGHTS.nbytes + WEIGHTS[:, 0].nbytes))
+        self.assertEqual([worker.name for worker in self.first.workers()], ["workers/host-0", "workers/host-1"])
+        state.delete(wait=20)
+
     def test_a_process_that_ends_in_the_middle_of_its_calls_ends_in_order(self):
         """With an open stream in another thread, with and without close(), and by an exit of its own."""
         env = {**os.environ, "REMESH_SOCKET": self.cluster.worker_socket("host-0")}
