@@ -1,0 +1,112 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Processes die in a save: what the next world restores is the save before or this one, whole.
+
+REMESH_KILL_DRAWS: how often each phase is drawn (1); a nightly run takes 6 and more."""
+
+import os
+import random
+import shutil
+import unittest
+
+import job_kills
+from remesh.testing import LocalCluster
+
+_BIN = os.environ.get("REMESH_BIN_DIR", "build/release/bin")
+_DRAWS = int(os.environ.get("REMESH_KILL_DRAWS", "1"))
+_PROCESSES = 3
+
+
+class KillsTest(unittest.TestCase):
+
+    @classmethod
+    def setUpClass(cls):
+        cls.cluster = LocalCluster(_BIN, _PROCESSES, 2).__enter__()
+        cls.addClassCleanup(cls.cluster.close)
+
+    def setUp(self):
+        job = f"kills-{self.id().rpartition('.')[2][:40]}"
+        self.keeper = job_kills.Keeper(self.cluster, _PROCESSES, job)
+        self.addCleanup(self.keeper.close)
+
+    # The step that the world restored; its reports must have no error.
+    def restored(self, reports):
+        errors = [report["error"] for report in reports if "error" in report]
+        self.assertFalse(errors, "".join(errors[:1]))
+        steps = {report["restored"] for report in reports}
+        self.assertEqual(len(steps), 1, reports)
+        return steps.pop()
+
+    def last_step(self, bug=""):
+        """Of a world that ends well."""
+        reports = self.keeper.world(bug=bug)
+        self.restored(reports)
+        return reports[0]["saved"]
+
+    # Kills a world in its save of step + 2 and checks what the next one
+    # restores. Returns whether that save had committed.
+    def check_death(self, phase, victim, killer=0, bug=""):
+        before = self.last_step(bug)
+        reports = self.keeper.world(phase, victim, killer, bug)
+        begun = [
+            report for report in reports if "error" not in report
+        ]  # those that outlived the victim saw it go
+        self.assertEqual(self.restored(begun), before)
+        self.assertFalse([report for report in reports if report.get("ended")], "nobody died")
+        after = self.restored(self.keeper.world(bug=bug))
+        self.assertIn(after, (before + 1, before + 2))
+        return after == before + 2
+
+    def test_a_save_is_whole_or_not_there(self):
+        draw = random.Random(7)
+        print("\nphase            victim    restored: save before, this save")
+        for phase in job_kills.PHASES:
+            first_only = phase in job_kills.ONLY_FIRST
+            victims = [0, "all"] if first_only else [0, draw.randrange(1, _PROCESSES), "all"]
+            for victim in victims:
+                committed = 0
+                for _ in range(_DRAWS):
+                    with self.subTest(phase=phase, victim=victim):
+                        killer = 0 if first_only else draw.randrange(_PROCESSES)
+                        committed += self.check_death(phase, victim, killer)
+                print(f"{phase:16} {victim!s:9} {_DRAWS - committed}, {committed}", flush=True)
+
+    def test_finds_planted_bugs(self):
+        for bug, phase in (
+            ("step after seal", "seal ends"),
+            ("older deleted first", "seal begins"),
+            ("building restored", "written"),
+        ):
+            with self.subTest(bug=bug):
+                self.last_step()
+                with self.assertRaises(AssertionError):
+                    self.check_death(phase, 0, bug=bug)
+
+    # A host that lost the memory of a save is never mistaken for one that has
+    # not written it yet.
+    def test_a_save_of_which_a_host_lost_the_memory_is_not_passed_over_in_silence(self):
+        self.check_wiped_host_is_named()
+
+    def test_finds_states_that_are_not_written_once(self):
+        with self.assertRaises(AssertionError):
+            self.check_wiped_host_is_named("write_once off")
+
+    def check_wiped_host_is_named(self, bug=""):
+        self.last_step(bug)
+        self.wipe(self.cluster.host_names[1])
+        reports = self.keeper.world(bug=bug)
+        self.assertTrue(
+            all("NotCovered" in report.get("error", "") for report in reports), str(reports)[-1500:]
+        )
+        self.assertIn("host-1", reports[0]["error"])
+
+    def wipe(self, host):
+        """The worker dies with its shards, and comes back."""
+        self.cluster.workers[host].kill()
+        for path in (self.cluster.buffers / host).iterdir():
+            if not path.name.startswith(("agent", "lock")):  # what proves that it is the same host
+                shutil.rmtree(path)
+        self.cluster.start_worker(host)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,365 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Jobs of NumPy arrays over real workers: what is saved is restored, in any layout, by a world of
+any size."""
+
+import os
+import shutil
+import time
+import unittest
+
+import numpy as np
+
+import remesh
+from remesh import errors, job, local_group, names, storage
+from remesh.job import pieces
+from remesh.testing import LocalCluster
+
+_BIN = os.environ.get("REMESH_BIN_DIR", "build/release/bin")
+
+
+def rows_of(shape, processes):
+    """Holders of an array that is cut into rows, one range a process."""
+    cuts = [shape[0] * i // processes for i in range(processes + 1)]
+    entries = [
+        (p, (cuts[p], *[0] * (len(shape) - 1)), (cuts[p + 1], *shape[1:])) for p in range(processes)
+    ]
+    return storage.Holders.of(shape, entries)
+
+
+class World:
+    """What one process of a NumPy job holds: arrays cut into rows, or whole on every process."""
+
+    def __init__(self, rank, size, arrays, whole=()):
+        self.rank, self.size, self.whole = rank, size, set(whole)
+        self.shapes = {name: (value.shape, value.dtype) for name, value in arrays.items()}
+        self.values = arrays
+
+    def arrays(self):
+        kinds = {"float32": "f32", "uint8": "u8", "int64": "s64"}
+        holders = {}
+        result = []
+        for name, (shape, dtype) in self.shapes.items():
+            key = (shape, name in self.whole)
+            if key not in holders:
+                everywhere = name in self.whole or not shape
+                holders[key] = (
+                    storage.Holders.everywhere(shape, self.size)
+                    if everywhere
+                    else rows_of(shape, self.size)
+                )
+            result.append(storage.Array(name, kinds[str(dtype)], holders[key]))
+        return result
+
+    def box(self, array):
+        mine = array.holders.processes == self.rank
+        return tuple(map(int, array.holders.lo[mine][0])), tuple(
+            map(int, array.holders.hi[mine][0])
+        )
+
+    def pieces(self):
+        def content(name):
+            return lambda box: self.values[name][tuple(slice(*each) for each in zip(*box))]
+
+        return [job.Piece(array, [self.box(array)], content(array.name)) for array in self.arrays()]
+
+    def restored(self, found):
+        """name -> the elements of this process's box."""
+        result = {}
+        for array in self.arrays():
+            box = self.box(array)
+            shard = found.shards.with_box(array.name, box)[0]
+            content = pieces.read(shard, box)
+            result[array.name] = content.view(self.shapes[array.name][1]).reshape(
+                [b - a for a, b in zip(*box)]
+            )
+        return result
+
+
+def values(seed):
+    """Arrays of several shapes and types."""
+    random = np.random.default_rng(seed)
+    return {
+        "w": random.standard_normal((24, 6)).astype(np.float32),
+        "b": random.integers(0, 255, (48,), np.uint8),
+        "s": random.standard_normal((5, 3)).astype(np.float32),
+        "step": np.array(seed, np.int64),
+    }
+
+
+class JobTest(unittest.TestCase):
+
+    @classmethod
+    def setUpClass(cls):
+        cls.cluster = LocalCluster(_BIN, 4, 2).__enter__()
+        cls.addClassCleanup(cls.cluster.close)
+
+    def world(self, name, size, function, hosts=None, **settings):
+        """Runs function(job, World-maker) on `size` processes, as threads."""
+        hosts = hosts or self.cluster.host_names
+        os.environ["REMESH_SERVER"] = self.cluster.server_address
+
+        def run(member):
+            client = remesh.connect(self.cluster.worker_socket(hosts[member.rank % len(hosts)]))
+            with client, job.Core(name, client=client, job_group=member, **settings) as core:
+                return function(core)
+
+        return local_group.run_together(local_group.LocalGroup.make(size, 60.0), run)
+
+    def save(self, name, size, seed, **settings):
+        def function(core):
+            world = World(core.rank, core.size, values(seed), whole=("s",))
+            return core.save_pieces(
+                world.pieces(), seed, extra={"rank": core.rank}, block=True
+            ).name
+
+        return self.world(name, size, function, **settings)[0]
+
+    def check_restored(self, name, size, seed, saved_size, **settings):
+        def function(core):
+            world = World(core.rank, core.size, values(seed), whole=("s",))
+            found = core.restore_arrays(world.arrays())
+            self.assertEqual(found.step, seed)
+            self.assertEqual(found.extras, [{"rank": rank} for rank in range(saved_size)])
+            for array in world.arrays():
+                box = world.box(array)
+                want = values(seed)[array.name][tuple(slice(*each) for each in zip(*box))]
+                np.testing.assert_array_equal(world.restored(found)[array.name], want, array.name)
+            return found.save
+
+        return self.world(name, size, function, **settings)[0]
+
+    def states(self, name):
+        with remesh.connect(server=self.cluster.server_address) as client:
+            return [names.parse(state.name) for state in client.states(f"jobs/{name}")]
+
+    def test_a_world_of_another_size_restores_what_was_saved(self):
+        self.save("sizes", 4, 10)
+        for size, saved_size in ((4, 4), (3, 4), (1, 4), (4, 4), (2, 4), (8, 4)):
+            with self.subTest(size=size):
+                self.check_restored("sizes", size, 10, saved_size)
+
+    def test_there_is_nothing_to_restore_at_first(self):
+        self.assertEqual(
+            self.world(
+                "nothing",
+                2,
+                lambda core: core.restore_arrays(World(core.rank, 2, values(0)).arrays()),
+            ),
+            [None, None],
+        )
+
+    def test_the_older_save_goes_when_the_new_one_is_whole(self):
+        def function(core):
+            world = World(core.rank, core.size, values(1), whole=("s",))
+            for step in (1, 2, 3):
+                core.save_pieces(world.pieces(), step, block=True)
+
+        self.world("older", 2, function)
+        self.assertEqual(self.states("older"), [names.SaveId(1, 3), names.WorldId(1)])
+        self.world("older", 2, function, keep=2)
+        self.assertEqual(
+            self.states("older"), [names.SaveId(2, 2), names.SaveId(2, 3), names.WorldId(2)]
+        )
+
+    def test_several_processes_of_a_host_write_one_save(self):
+        self.save("shared", 8, 20, hosts=["host-0", "host-0", "host-1"])
+        self.check_restored("shared", 3, 20, 8, hosts=["host-1", "host-2", "host-2"])
+
+    def test_an_error_of_one_process_is_raised_by_all(self):
+        def function(core):
+            world = World(core.rank, core.size, values(1))
+            saved = world.pieces()
+            if core.rank == 1:
+                saved[0] = job.Piece(saved[0].array, saved[0].boxes, lambda box: 1 // 0)
+            with self.assertRaisesRegex(errors.ProcessFailed, "process 1.*ZeroDivisionError"):
+                core.save_pieces(saved, 1)
+            core.save_pieces(world.pieces(), 2, block=True)
+
+        self.world("errors", 2, function)
+        self.assertEqual(
+            self.states("errors"),
+            [names.SaveId(1, 2), names.WorldId(1)],
+            "the failed save must go, its name with it",
+        )
+
+    def test_an_error_of_process_0_in_a_restore_is_raised_by_all(self):
+        self.save("broken", 3, 1)
+
+        def function(core):
+            arrays = World(core.rank, core.size, values(1), whole=("s",)).arrays()
+            if core.rank == 0:
+                core._restorer._worlds = None
+            start = time.perf_counter()
+            with self.assertRaisesRegex(errors.ProcessFailed, "process 0.*AttributeError"):
+                core.restore_arrays(arrays)
+            return time.perf_counter() - start
+
+        print(
+            "raised after",
+            [f"{each:.3f} s" for each in self.world("broken", 3, function)],
+            flush=True,
+        )
+
+    def test_what_every_process_holds_is_stored_once_a_replica(self):
+        large = {"w": np.zeros((1 << 19,), np.float32), "v": np.ones((1 << 19,), np.float32)}
+        for replicas in (1, 2):
+
+            def function(core):
+                world = World(core.rank, core.size, large, whole=large)
+                return core.save_pieces(world.pieces(), 1, block=True).name
+
+            name = self.world(
+                f"whole-{replicas}",
+                8,
+                function,
+                hosts=self.cluster.host_names[:2],
+                replicas=replicas,
+            )[0]
+            with remesh.connect(server=self.cluster.server_address) as client:
+                self.assertLessEqual(client.state(name).bytes, 1.05 * replicas * (4 << 20))
+
+    def test_a_host_that_stores_what_it_wants_moves_nothing(self):
+        self.save("equal", 2, 4)
+
+        def function(core):
+            found = core.restore_arrays(World(core.rank, core.size, values(4), whole=()).arrays())
+            return core._client.state(found.save).generation
+
+        saves = {"arrays": values(4)}
+
+        def save(core):
+            core.save_pieces(World(core.rank, core.size, saves["arrays"]).pieces(), 4, block=True)
+
+        self.world("equal", 2, save)
+        self.assertEqual(self.world("equal", 2, function), [1, 1], "a move made another generation")
+
+    def test_two_jobs_of_one_process(self):
+        def function(core):
+            with job.Core("second", client=core._client, job_group=core._group) as second:
+                for seed, each in ((1, core), (2, second)):
+                    each.save_pieces(
+                        World(core.rank, core.size, values(seed), whole=("s",)).pieces(),
+                        seed,
+                        extra={"rank": core.rank},
+                        block=True,
+                    )
+            core.close()
+            core.close()
+
+        self.world("first", 2, function)
+        self.check_restored("first", 2, 1, 2)
+        self.check_restored("second", 2, 2, 2)
+
+    def test_a_host_that_is_back_without_its_memory_gets_its_part_of_a_save_that_others_hold(self):
+        def save(core):
+            world = World(core.rank, core.size, values(7), whole=values(7))
+            core.save_pieces(world.pieces(), 7, extra={"rank": core.rank}, block=True)
+
+        self.world("degraded", 4, save, replicas=2)
+        self.cluster.workers["host-1"].kill()
+        for path in (self.cluster.buffers / "host-1").iterdir():
+            if not path.name.startswith(("agent", "lock")):  # what proves that it is the same host
+                shutil.rmtree(path)
+        self.cluster.start_worker("host-1")
+        self.check_restored("degraded", 3, 7, 4)
+        self.check_restored("degraded", 1, 7, 4, hosts=["host-1"])
+
+    def test_a_save_outlives_a_restart_of_the_server(self):
+        self.save("restart", 3, 8)
+        self.cluster.kill_server()
+        self.cluster.start_server()
+        self.check_restored("restart", 2, 8, 3)
+
+    def test_refuses_another_structure_by_name(self):
+        self.save("structure", 2, 1)
+
+        def function(core):
+            other = {**values(1), "w": np.zeros((24, 7), np.float32), "x": np.zeros((2,), np.uint8)}
+            del other["s"]
+            with self.assertRaisesRegex(
+                job.StructureMismatch,
+                r"s: have f32\[5,3\], want none; w: have f32\[24,6\], want f32\[24,7\]; "
+                r"x: have none, want u8\[2\]",
+            ):
+                core.restore_arrays(World(core.rank, core.size, other).arrays())
+            found = core.restore_arrays(World(core.rank, core.size, other).arrays(), strict=False)
+            self.assertTrue(found.shards.of("b"))
+
+        self.world("structure", 2, function)
+
+    def test_processes_must_save_the_same(self):
+        def function(core):
+            world = World(core.rank, core.size, values(core.rank))
+            with self.assertRaisesRegex(
+                job.StructureMismatch, "step: process 1 saves step 1, process 0 step 0"
+            ):
+                core.save_pieces(world.pieces(), core.rank)
+            arrays = values(0)
+            if core.rank == 1:
+                arrays["more"] = arrays["w"]
+            with self.assertRaisesRegex(job.StructureMismatch, "tree: process 1"):
+                core.save_pieces(World(core.rank, core.size, arrays).pieces(), 1)
+
+        self.world("agree", 2, function)
+
+    def test_a_process_of_an_earlier_world_saves_no_more(self):
+        def function(core):
+            world = World(core.rank, core.size, values(1))
+            core.save_pieces(world.pieces(), 1, block=True)
+            if core.rank == 0:
+                self.save("old", 2, 5)
+            with self.assertRaisesRegex(job.Superseded, "world 2 of job old has begun"):
+                core.save_pieces(world.pieces(), 9)
+            with self.assertRaises(job.Superseded):
+                core.save_pieces(world.pieces(), 10)
+
+        self.world("old", 2, function)
+        self.check_restored("old", 2, 5, 2)
+
+    def test_picks_a_step_that_is_kept(self):
+        def saves(core):
+            for seed in (3, 9, 6):
+                core.save_pieces(
+                    World(core.rank, core.size, values(seed), whole=("s",)).pieces(),
+                    seed,
+                    block=True,
+                )
+
+        self.world("steps", 2, saves, keep=3)
+
+        def restores(core):
+            arrays = World(core.rank, core.size, values(0), whole=("s",)).arrays()
+            self.assertEqual(
+                core.restore_arrays(arrays).step,
+                6,
+                "the newest is the last save, not the highest step",
+            )
+            self.assertEqual(core.restore_arrays(arrays, step=9).step, 9)
+            with self.assertRaisesRegex(errors.NotFound, "no save of step 4"):
+                core.restore_arrays(arrays, step=4)
+
+        self.world("steps", 2, restores)
+
+    def test_refuses_extras_over_the_limit(self):
+        def function(core):
+            with self.assertRaisesRegex(job.ExtraTooLarge, "process 1"):
+                core.save_pieces(
+                    World(core.rank, core.size, values(1)).pieces(),
+                    1,
+                    extra=b"x" * (core.rank * ((1 << 20) + 1)),
+                )
+
+        self.world("extras", 2, function)
+
+    def test_says_yes_every_so_many_steps(self):
+        def function(core):
+            return [step for step in range(10) if core.should_save(step)]
+
+        self.assertEqual(self.world("every", 1, function, every=4), [[3, 7]])
+        self.assertEqual(self.world("every", 1, function), [[]])
+        with self.assertRaisesRegex(ValueError, "every: value 0"):
+            self.world("every", 1, function, every=0)
+
+
+if __name__ == "__main__":
+    unittest.main()

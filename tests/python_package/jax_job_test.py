@@ -1,0 +1,134 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A JAX job of 4 processes is killed and goes on with 3, then with 6: what is restored, and every
+later loss, has the bits of a restore from Orbax's files of the same step."""
+
+import json
+import os
+import pathlib
+import shutil
+import subprocess
+import tempfile
+import sys
+import unittest
+
+import support
+
+sys.path.insert(0, str(support.MODULES))
+from remesh.testing import LocalCluster  # noqa: E402  pylint: disable=wrong-import-position
+
+_HERE = pathlib.Path(__file__).resolve().parent
+_EXAMPLES = _HERE.parents[1] / "examples"
+
+
+class JaxJobTest(unittest.TestCase):
+
+    def setUp(self):
+        self.cluster = LocalCluster(support.BIN_DIR, hosts=6, devices_per_host=1).__enter__()
+        self.addCleanup(self.cluster.close)
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = pathlib.Path(folder.name)
+
+    # Runs a world of `size` processes and returns what process 0 printed. Kills
+    # all once it has printed step `kill`, the last one first.
+    def world(self, size, kill=None, **order):
+        order = {
+            "coordinator": f"127.0.0.1:{support.free_port()}",
+            "size": size,
+            "every": 4,
+            "replicas": None,
+            "data_parallel": False,
+            "files": str(self.folder / "files"),
+            **order,
+        }
+        processes = [self._start(rank, order) for rank in range(size)]
+        for process in processes:
+            self.addCleanup(process.kill)
+        said = []
+        for line in processes[0].stdout:
+            if line.startswith("{"):
+                said.append(json.loads(line))
+                if kill is not None and said[-1].get("step") == kill:
+                    for process in reversed(processes):
+                        process.kill()
+        codes = [process.wait() for process in processes]
+        processes[0].stdout.close()
+        if kill is None:
+            logs = "".join(
+                (self.folder / f"{rank}.log").read_text()[-1500:]
+                for rank, code in enumerate(codes)
+                if code
+            )
+            self.assertEqual(set(codes), {0}, logs)
+        return said
+
+    def _start(self, rank, order):
+        environment = {
+            **os.environ,
+            "REMESH_SOCKET": self.cluster.worker_socket(self.cluster.host_names[rank]),
+            "JAX_PLATFORMS": "cpu",
+            "PYTHONPATH": f"{_EXAMPLES}{os.pathsep}{support.MODULES}",
+        }
+        with open(self.folder / f"{rank}.log", "w") as log:
+            return subprocess.Popen(
+                [
+                    str(support.VENV / "bin" / "python"),
+                    _HERE / "jax_job_process.py",
+                    json.dumps(order),
+                    str(rank),
+                ],
+                env=environment,
+                text=True,
+                stdout=subprocess.PIPE if rank == 0 else log,
+                stderr=log,
+            )
+
+    # The world restored what the one before printed for that step, and both
+    # ways to restore it go on alike.
+    def check_goes_on(self, before, after, saved_by):
+        found = after[0]
+        digests = {each["saved"]: each["digest"] for each in before if "saved" in each}
+        self.assertIn(found["restored"], digests)
+        self.assertEqual(
+            found["digests"],
+            [digests[found["restored"]]] * 2,
+            "not the bits that were saved, and those of the files",
+        )
+        self.assertEqual(found["saved_by"], saved_by)
+        losses = {each["step"]: each["losses"] for each in after if "step" in each}
+        self.assertTrue(losses)
+        for step, (ours, files) in losses.items():
+            self.assertEqual(
+                ours, files, f"step {step}: another loss than after a restore from the files"
+            )
+        print(
+            f"restored step {found['restored']} of {saved_by} processes, digest {found['digests'][0]}, "
+            f"losses of {len(losses)} steps equal, {found['seconds']}",
+            flush=True,
+        )
+
+    def test_goes_on_with_3_and_then_6_processes(self):
+        four = self.world(4, kill=10, steps=100)
+        three = self.world(3, steps=13)
+        self.check_goes_on(four, three, 4)
+        six = self.world(6, steps=15)
+        self.check_goes_on(three, six, 3)
+        self.assertEqual(six[0]["restored"], 12)
+
+    @unittest.skipUnless(os.environ.get("REMESH_NIGHTLY"), "takes minutes: scripts/nightly runs it")
+    def test_data_parallel_state_survives_a_host_that_lost_its_memory(self):
+        four = self.world(4, kill=6, steps=100, data_parallel=True, replicas=2)
+        host = self.cluster.host_names[1]
+        self.cluster.workers[host].kill()
+        for path in (self.cluster.buffers / host).iterdir():
+            if not path.name.startswith(("agent", "lock")):  # what proves that it is the same host
+                shutil.rmtree(path)
+        self.cluster.kill_server()
+        self.cluster.start_server()
+        self.cluster.start_worker(host)
+        two = self.world(2, steps=6, data_parallel=True, replicas=2)
+        self.check_goes_on(four, two, 4)
+
+
+if __name__ == "__main__":
+    support.main()
