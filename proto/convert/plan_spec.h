@@ -49,8 +49,9 @@ absl::StatusOr<StateLayout> ToStateLayout(const v1::StateSpec& spec,
                                           planner::Budget& budget = planner::Budget::Unlimited());
 
 // The StateSpec of a state after a reshard to `targets`: the same arrays with their new shardings.
-// Every array must be named exactly once; a topology in `targets` must place the devices of the
-// state as the state's own topology does.
+// Arrays that are not named keep theirs; what these refer to may get other keys. No array may be
+// named twice; a topology in `targets` must place the devices of the state as the state's own
+// topology does.
 absl::StatusOr<v1::StateSpec> ApplyTargets(const v1::StateSpec& source, const v1::Targets& targets);
 
 // The request to go from `source` to `target` (same arrays in the same order). The topology is the

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <map>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -124,6 +125,56 @@ absl::Status UnknownArray(const std::string& field, const std::string& name,
                       absl::StrCat("must be an array of the state", DidYouMean(name, names)));
 }
 
+// The key under which a map can take what another map calls `key`: itself, or kept.N. Keys do not
+// grow with the number of moves.
+template <typename Map>
+std::string FreeKey(const Map& map, const std::string& key) {
+  std::string free = key;
+  for (int n = 1; map.contains(free); ++n) free = absl::StrCat("kept.", n);
+  return free;
+}
+
+// Brings shardings of the state that stay into the spec after the move, with what they refer to. The
+// targets may have other entries under the same keys.
+class KeptShardings {
+ public:
+  KeptShardings(const v1::StateSpec& source, v1::StateSpec& result)
+      : source_(source), result_(result) {}
+
+  v1::Sharding Keep(v1::Sharding sharding) {
+    if (sharding.has_ref()) {
+      sharding.set_ref(KeepNamed(sharding.ref()));
+    } else if (sharding.devices().has_ref()) {
+      v1::DeviceList& devices = *sharding.mutable_devices();
+      devices.set_ref(KeepList(devices.ref()));
+    }
+    return sharding;
+  }
+
+ private:
+  std::string KeepNamed(const std::string& key) {
+    const auto [kept, added] = shardings_.try_emplace(key);
+    const auto found = source_.shardings().find(key);
+    if (!added || found == source_.shardings().end()) return kept->second;
+    kept->second = FreeKey(result_.shardings(), key);
+    (*result_.mutable_shardings())[kept->second] = Keep(found->second);
+    return kept->second;
+  }
+
+  std::string KeepList(const std::string& key) {
+    const auto [kept, added] = lists_.try_emplace(key);
+    const auto found = source_.device_lists().find(key);
+    if (!added || found == source_.device_lists().end()) return kept->second;
+    kept->second = FreeKey(result_.device_lists(), key);
+    (*result_.mutable_device_lists())[kept->second] = found->second;
+    return kept->second;
+  }
+
+  const v1::StateSpec& source_;
+  v1::StateSpec& result_;
+  std::map<std::string, std::string> shardings_, lists_;  // key in source_ -> key in result_
+};
+
 }  // namespace
 
 absl::StatusOr<v1::StateSpec> ApplyTargets(const v1::StateSpec& source,
@@ -155,9 +206,11 @@ absl::StatusOr<v1::StateSpec> ApplyTargets(const v1::StateSpec& source,
     if (array.has_sharding()) return InvalidField(field(), name, "is repeated");
     *array.mutable_sharding() = targets.arrays(i).sharding();
   }
-  for (const v1::StateArray& array : result.arrays()) {
-    if (!array.has_sharding())
-      return InvalidField("arrays", array.name(), "is an array of the state and must be named");
+  KeptShardings kept(source, result);
+  for (int i = 0; i < source.arrays_size(); ++i) {
+    v1::StateArray& array = *result.mutable_arrays(i);
+    if (array.has_sharding()) continue;
+    *array.mutable_sharding() = kept.Keep(source.arrays(i).sharding());
   }
   return result;
 }

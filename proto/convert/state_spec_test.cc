@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
 
+#include <string>
+#include <utility>
+#include <vector>
+
 #include "base/error.h"
 #include "proto/convert/plan_spec.h"
 #include "proto/convert/text.h"
@@ -83,14 +87,67 @@ TEST(StateSpecTest, TargetsKeepTheOrderOfArrays) {
   EXPECT_EQ(*request->arrays[1].target.devices, planner::DeviceList{3});
 }
 
-TEST(StateSpecTest, TargetsNameEveryArrayOnce) {
+TEST(StateSpecTest, TargetsNameNoArrayTwiceAndNoOther) {
   v1::Targets targets = Targets(kOneDevice);
-  targets.mutable_arrays()->RemoveLast();
-  EXPECT_EQ(FieldOf(ApplyTargets(State(), targets).status()), "arrays");
-  targets.add_arrays()->set_name("x");
+  targets.mutable_arrays(1)->set_name("x");
   EXPECT_EQ(FieldOf(ApplyTargets(State(), targets).status()), "arrays[1].name");
   *targets.mutable_arrays(1) = targets.arrays(0);
   EXPECT_EQ(FieldOf(ApplyTargets(State(), targets).status()), "arrays[1].name");
+}
+
+// Where an array's shards lie.
+std::pair<std::vector<planner::Box>, planner::DeviceList> LiesAt(const v1::StateSpec& spec,
+                                                                 int array) {
+  const auto layout = ToStateLayout(spec, nullptr);
+  EXPECT_TRUE(layout.ok()) << layout.status();
+  const planner::Placement& placement = layout->arrays[array].placement;
+  std::vector<planner::Box> boxes;
+  for (int32_t p = 0; p < static_cast<int32_t>(placement.devices->size()); ++p) {
+    for (const planner::Box& box : planner::BoxesOf(*placement.layout, p)) boxes.push_back(box);
+  }
+  return {boxes, *placement.devices};
+}
+
+// Was refused: every array had to be named.
+TEST(StateSpecTest, AnArrayThatIsNotNamedKeepsItsSharding) {
+  v1::Targets targets = Targets(kOneDevice);
+  targets.mutable_arrays()->RemoveLast();
+  const auto applied = ApplyTargets(State(), targets);
+  ASSERT_TRUE(applied.ok()) << applied.status();
+  EXPECT_EQ(applied->arrays(0).sharding().ref(), "rows");
+  EXPECT_EQ(LiesAt(*applied, 0), LiesAt(State(), 0));
+  EXPECT_EQ(LiesAt(*applied, 1).second, planner::DeviceList{3});
+  targets.clear_arrays();
+  const auto unmoved = ApplyTargets(State(), targets);
+  ASSERT_TRUE(unmoved.ok()) << unmoved.status();
+  EXPECT_EQ(LiesAt(*unmoved, 1), LiesAt(State(), 1));
+}
+
+// The targets call another sharding "rows", and other devices "all".
+TEST(StateSpecTest, WhatAKeptShardingRefersToIsNotTheTargetsOfThatName) {
+  v1::StateSpec state = State();
+  (*state.mutable_device_lists())["all"].mutable_range()->set_count(4);
+  (*state.mutable_shardings())["rows"].mutable_devices()->set_ref("all");
+  *state.mutable_arrays(1)->mutable_sharding() = (*state.mutable_shardings())["rows"];
+  v1::Targets targets = Targets(R"(
+shardings: {rows: {hlo_text: "{replicated}", devices: {ref: all}}}
+device_lists: {all: {ids: [1, 0]}}
+arrays: [{name: v, sharding: {ref: rows}}]
+)");
+  for (const char* moves : {"v", "w", "v", "w", "v"}) {
+    const int stays = *moves == 'v' ? 1 : 0;
+    const auto before = LiesAt(state, stays);
+    targets.mutable_arrays(0)->set_name(moves);
+    const auto applied = ApplyTargets(state, targets);
+    ASSERT_TRUE(applied.ok()) << applied.status();
+    EXPECT_EQ(LiesAt(*applied, stays), before);
+    EXPECT_EQ(LiesAt(*applied, 1 - stays).second, (planner::DeviceList{1, 0}));
+    state = *applied;
+    // Neither entries nor keys pile up.
+    EXPECT_LE(state.shardings_size(), 2);
+    EXPECT_LE(state.device_lists_size(), 2);
+    for (const auto& [key, list] : state.device_lists()) EXPECT_LE(key.size(), 6u) << key;
+  }
 }
 
 TEST(StateSpecTest, AMistypedArrayIsNamedWithTheNearest) {
