@@ -401,6 +401,7 @@ void Core::PlanTargets(std::shared_ptr<const StartPlanning> action, PlanDesk::As
   struct Asked {
     Timestamp start = SteadyClock().Now();
     std::shared_ptr<const PlacedState> target;
+    bool moves_nothing = false;
   };
   auto asked = std::make_shared<Asked>();
   desk_.Find(
@@ -408,9 +409,12 @@ void Core::PlanTargets(std::shared_ptr<const StartPlanning> action, PlanDesk::As
       [this, action, asked](planner::Budget& budget) -> absl::StatusOr<PlanCache::Question> {
         ASSIGN_OR_RETURN(MoveQuestion move, QuestionOf(*action, topology().get(), plans_, budget));
         asked->target = std::move(move.target);
+        asked->moves_nothing = move.moves_nothing;
+        if (move.moves_nothing) return absl::CancelledError("there is nothing to plan");
         return std::move(move.question);
       },
       [this, action, asked, asker](absl::StatusOr<PlanCache::Answer> answer) {
+        if (asked->moves_nothing) return FinishPlanning(action->id, MovesNothing(*action));
         if (!answer.ok()) return FinishPlanning(action->id, answer.status());
         FinishTargets(action, asker, std::move(asked->target), *std::move(answer), asked->start);
       },

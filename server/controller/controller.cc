@@ -45,7 +45,7 @@ Actions Controller::Handle(Event event, Moment now) {
           },
           [&](const StreamMessage& message) { OnStreamMessage(message, machines_, now, out); },
           [&](const StreamEnded& ended) { OnStreamEnded(ended.stream, machines_, now, out); },
-          [&](const Planned& planned) { OnPlanned(planned, out); },
+          [&](const Planned& planned) { OnPlanned(planned, now, out); },
           [&](const Persisted& persisted) {
             for (const FollowUp& next : machines_.journal.OnPersisted(persisted)) {
               OnDurable(next, now, out);
@@ -134,11 +134,13 @@ void Controller::Forgive(Timestamp pause, Outbox& out) {
   machines_.executions.Forgive(pause);
 }
 
-void Controller::OnPlanned(const Planned& planned, Outbox& out) {
-  std::optional<Launch> launch = machines_.starts.OnPlanned(planned, out);
+void Controller::OnPlanned(const Planned& planned, Moment now, Outbox& out) {
+  std::optional<Launch> launch = machines_.starts.OnPlanned(planned, now, out);
   if (!launch) return;
   const v1::Execution& resource = launch->entry.execution.resource();
-  machines_.states.BeginExecution(resource.state(), resource.name(), launch->entry.target);
+  if (!launch->entry.execution.ended()) {
+    machines_.states.BeginExecution(resource.state(), resource.name(), launch->entry.target);
+  }
   machines_.executions.Add(std::move(launch->entry));
   PersistWithHosts(std::move(launch->reliance), machines_, out);
 }

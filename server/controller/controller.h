@@ -41,7 +41,7 @@ class Controller {
  private:
   Actions Finish(Outbox& out);
   void OnCall(Call& call, Moment now, Outbox& out);
-  void OnPlanned(const Planned& planned, Outbox& out);
+  void OnPlanned(const Planned& planned, Moment now, Outbox& out);
   void OnDurable(const FollowUp& follow_up, Moment now, Outbox& out);
   void OnExecutionEnded(const ExecutionEnd& end, Moment now, Outbox& out);
   void OnTick(Moment now, Outbox& out);

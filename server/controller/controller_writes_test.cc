@@ -104,7 +104,7 @@ TEST_F(ControllerWritesTest, ADegradedStateMovesOnlyWithoutTheLostHost) {
   EXPECT_EQ(GetErrorInfo(refused).reason, "STATE_NOT_READY");
   EXPECT_EQ(GetErrorInfo(refused).metadata["lost_device_ids"], "98");
   EXPECT_NE(refused.message().find("remeshctl reshard jobs/j/states/copies -f TARGETS "
-                                   "--lost-devices 98 "),
+                                   "--lose-absent-hosts (or --lost-devices 98) "),
             std::string::npos)
       << refused;
   EXPECT_TRUE(MoveWithout(kCopies, "b", "a").ok());

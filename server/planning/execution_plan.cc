@@ -4,9 +4,11 @@
 #include <algorithm>
 #include <memory>
 #include <set>
+#include <string_view>
 #include <utility>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
 #include "base/clock.h"
@@ -28,23 +30,35 @@ using planner::Topology;
 
 namespace {
 
+std::set<int64_t> LostDevices(const v1::PlanOptions& options) {
+  return {options.lost_device_ids().begin(), options.lost_device_ids().end()};
+}
+
 bool HoldsOnLostDevicesOnly(const HostDevices& devices, const std::set<int64_t>& lost) {
   return std::all_of(devices.local_devices.begin(), devices.local_devices.end(),
                      [&](int32_t local) { return lost.contains(devices.device_ids[local]); });
 }
 
-// The part of a plan that the controller needs, for a move from `source` to `given`, a target whose
-// order may be free. `lost`: as named in the request for the plan.
-absl::StatusOr<PlannedExecution> ToMove(const BoundPlan& plan, const v1::Planning& planning,
-                                        const PlacedState& source,
-                                        std::shared_ptr<const PlacedState> given,
-                                        const std::set<int64_t>& lost, planner::Budget& budget) {
+// Whether the state is where the move leads, so that there is nothing to do.
+bool StaysThere(const proto::StateLayout& source, const proto::StateLayout& target,
+                const std::set<int64_t>& lost) {
+  return lost.empty() && CheckSameLayout(source, target).ok();
+}
+
+// `given`, a target whose order may be free, in the order that the plan chose.
+absl::StatusOr<std::shared_ptr<const PlacedState>> InChosenOrder(
+    std::shared_ptr<const PlacedState> given, const BoundPlan& plan, planner::Budget& budget) {
+  const TargetOrder order = ChosenOrder(plan.cached->plan, plan.binding);
+  if (order.empty()) return given;
+  return PlaceState(WithOrder(given->spec, order), nullptr, budget);
+}
+
+// The part of a plan that the controller needs, for a move from `source` to `target`. `lost`: as
+// named in the request for the plan.
+PlannedExecution ToMove(const BoundPlan& plan, const v1::Planning& planning,
+                        const PlacedState& source, std::shared_ptr<const PlacedState> target,
+                        const std::set<int64_t>& lost) {
   const CachedPlan& cached = *plan.cached;
-  const TargetOrder order = ChosenOrder(cached.plan, plan.binding);
-  std::shared_ptr<const PlacedState> target = given;
-  if (!order.empty()) {
-    ASSIGN_OR_RETURN(target, PlaceState(WithOrder(given->spec, order), nullptr, budget));
-  }
   std::map<std::string, std::set<int32_t>> named;
   AddNamedDevices(*source.layout, lost, named);
   AddNamedDevices(*target->layout, lost, named);
@@ -52,6 +66,7 @@ absl::StatusOr<PlannedExecution> ToMove(const BoundPlan& plan, const v1::Plannin
   PlannedExecution move{.target = target,
                         .hosts = {},
                         .spared_hosts = {},
+                        .moves_nothing = StaysThere(*source.layout, *target->layout, lost),
                         .lost_device_ids = {lost.begin(), lost.end()},
                         .target_device_lists = {resource.target_device_lists().begin(),
                                                 resource.target_device_lists().end()},
@@ -113,6 +128,31 @@ std::shared_ptr<const std::string> KeptSpec(PlanCache& cache,
   return kept.ok() ? kept->plan->spec : nullptr;
 }
 
+// Refuses targets that leave an array where it cannot stay.
+absl::Status CheckKept(const StartPlanning& move, const v1::StateSpec& target) {
+  std::set<std::string_view> named;
+  for (const v1::TargetArray& array : move.targets->arrays()) named.insert(array.name());
+  const std::set<int64_t> lost = LostDevices(move.options);
+  absl::flat_hash_set<int64_t> there;
+  for (const v1::Host& host : target.topology().hosts()) {
+    there.insert(host.device_ids().begin(), host.device_ids().end());
+  }
+  absl::flat_hash_set<const planner::DeviceList*> checked;
+  for (const proto::PlacedArray& array : move.source->layout->arrays) {
+    if (named.contains(array.name)) continue;
+    if (!checked.insert(array.placement.devices.get()).second) continue;
+    for (const int64_t id : *array.placement.devices) {
+      const bool is_lost = lost.contains(id);
+      if (!is_lost && there.contains(id)) continue;
+      return InvalidField(
+          "targets.arrays", array.name,
+          absl::StrCat("must be named: without a target it stays on device ", id, ", which ",
+                       is_lost ? "is lost" : "the targets' topology lacks"));
+    }
+  }
+  return absl::OkStatus();
+}
+
 absl::Status CheckPlanUsable(const BoundPlan& plan) {
   if (plan.cached->request.request.options.donate) {
     return MakeError(absl::StatusCode::kFailedPrecondition,
@@ -136,12 +176,19 @@ absl::StatusOr<MoveQuestion> QuestionOf(const StartPlanning& move, const Topolog
   absl::StatusOr<v1::StateSpec> spec = proto::ApplyTargets(move.source->spec, *move.targets);
   RETURN_IF_ERROR(AtField("targets", spec.status()));
   if (move.targets->topology().hosts().empty()) AddNewWorkers(*spec->mutable_topology(), workers);
+  RETURN_IF_ERROR(CheckKept(move, *spec));
+  absl::StatusOr<proto::StateLayout> layout = proto::ToStateLayout(*spec, nullptr, budget);
+  RETURN_IF_ERROR(AtField("targets", layout.status()));
+  ASSIGN_OR_RETURN(const planner::ReshardRequest request,
+                   proto::ToReshardRequest(*move.source->layout, *layout, move.options, budget));
+  // A free order is the planner's choice, and may lead here too: see ToMove().
+  if (!move.options.free_target_order() &&
+      StaysThere(*move.source->layout, *layout, LostDevices(move.options))) {
+    return MoveQuestion{.question = {}, .target = move.source, .moves_nothing = true};
+  }
   absl::StatusOr<std::shared_ptr<const PlacedState>> target =
-      PlaceState(*std::move(spec), nullptr, budget);
+      PlaceState(*std::move(spec), *std::move(layout), budget);
   RETURN_IF_ERROR(AtField("targets", target.status()));
-  ASSIGN_OR_RETURN(
-      const planner::ReshardRequest request,
-      proto::ToReshardRequest(*move.source->layout, *(*target)->layout, move.options, budget));
   MoveQuestion asked{.question = {}, .target = *std::move(target)};
   ASSIGN_OR_RETURN(asked.question.canonicalized, planner::Canonicalize(request, budget));
   asked.question.spec = KeptSpec(cache, asked.question.canonicalized);
@@ -158,10 +205,37 @@ absl::StatusOr<PlannedExecution> MoveOf(const StartPlanning& move,
                                         std::shared_ptr<const PlacedState> target,
                                         const PlanCache::Answer& answer, Timestamp start,
                                         planner::Budget& budget) {
-  const auto& lost = move.options.lost_device_ids();
+  ASSIGN_OR_RETURN(target, InChosenOrder(std::move(target), *answer.plan, budget));
   return ToMove(*answer.plan, PlanningOf(answer.cache, start), *move.source, std::move(target),
-                {lost.begin(), lost.end()}, budget);
+                LostDevices(move.options));
 }
+
+PlannedExecution MovesNothing(const StartPlanning& move) {
+  PlannedExecution unmoved;
+  unmoved.target = move.source;
+  unmoved.moves_nothing = true;
+  return unmoved;
+}
+
+namespace {
+
+// PLAN_SOURCE_MISMATCH unless the plan with this spec starts where the state is.
+absl::Status CheckStartsHere(const std::string& plan, const v1::PlanSpec& spec,
+                             const proto::StateLayout& target, const proto::StateLayout& state,
+                             planner::Budget& budget) {
+  ASSIGN_OR_RETURN(const proto::StateLayout source,
+                   proto::ToStateLayout(SourceOf(spec), nullptr, budget));
+  const absl::Status same = CheckSameLayout(source, state);
+  if (same.ok()) return absl::OkStatus();
+  const bool arrived = CheckSameLayout(target, state).ok();
+  const std::string why = arrived ? "the state already lies where it leads"
+                                  : absl::StrCat("it starts elsewhere: ", same.message());
+  return MakeError(
+      absl::StatusCode::kFailedPrecondition, absl::StrCat(plan, ": ", why),
+      {.reason = "PLAN_SOURCE_MISMATCH", .metadata = {{"plan", plan}, {"difference", why}}});
+}
+
+}  // namespace
 
 absl::StatusOr<PlannedExecution> MoveByName(PlanCache& cache, const StartPlanning& question,
                                             planner::Budget& budget) {
@@ -172,23 +246,15 @@ absl::StatusOr<PlannedExecution> MoveByName(PlanCache& cache, const StartPlannin
   RETURN_IF_ERROR(CheckPlanUsable(plan));
   v1::PlanSpec spec;
   REMESH_CHECK(spec.ParseFromString(*plan.spec));
-  ASSIGN_OR_RETURN(const proto::StateLayout source,
-                   proto::ToStateLayout(SourceOf(spec), nullptr, budget));
   ASSIGN_OR_RETURN(std::shared_ptr<const PlacedState> target,
                    PlaceState(TargetOf(spec), nullptr, budget));
-  const proto::StateLayout& state = *question.source->layout;
-  if (absl::Status same = CheckSameLayout(source, state); !same.ok()) {
-    const bool arrived = CheckSameLayout(*target->layout, state).ok();
-    const std::string why = arrived ? "the state already lies where it leads"
-                                    : absl::StrCat("it starts elsewhere: ", same.message());
-    return MakeError(absl::StatusCode::kFailedPrecondition, absl::StrCat(question.plan, ": ", why),
-                     {.reason = "PLAN_SOURCE_MISMATCH",
-                      .metadata = {{"plan", question.plan}, {"difference", why}}});
+  ASSIGN_OR_RETURN(target, InChosenOrder(std::move(target), plan, budget));
+  PlannedExecution move = ToMove(plan, PlanningOf(v1::Planning::HIT, start), *question.source,
+                                 std::move(target), LostDevices(spec.options()));
+  if (!move.moves_nothing) {
+    RETURN_IF_ERROR(CheckStartsHere(question.plan, spec, *move.target->layout,
+                                    *question.source->layout, budget));
   }
-  const auto& lost = spec.options().lost_device_ids();
-  ASSIGN_OR_RETURN(PlannedExecution move,
-                   ToMove(plan, PlanningOf(v1::Planning::HIT, start), *question.source,
-                          std::move(target), {lost.begin(), lost.end()}, budget));
   if (question.keep) {  // last: a move that fails keeps no plan
     RETURN_IF_ERROR(cache.Find(question.plan, Access::kUse, Reach::kDisk, question.state).status());
   }

@@ -18,10 +18,12 @@ namespace remesh::server {
 // takes, so do not call it on strands or gRPC's threads.
 
 // The move of a state to its targets, as a question and from its answer. `target` is the state's
-// placement after the move, unless the target order is free.
+// placement after the move, unless the target order is free. If nothing moves there is no question,
+// and the move is MovesNothing().
 struct MoveQuestion {
   PlanCache::Question question;
   std::shared_ptr<const PlacedState> target;
+  bool moves_nothing = false;
 };
 absl::StatusOr<MoveQuestion> QuestionOf(const StartPlanning& move, const planner::Topology* workers,
                                         PlanCache& cache, planner::Budget& budget);
@@ -29,8 +31,10 @@ absl::StatusOr<PlannedExecution> MoveOf(const StartPlanning& move,
                                         std::shared_ptr<const PlacedState> target,
                                         const PlanCache::Answer& answer, Timestamp start,
                                         planner::Budget& budget);
+// The move to where the state is.
+PlannedExecution MovesNothing(const StartPlanning& move);
 // The move by an existing plan. FAILED_PRECONDITION (PLAN_SOURCE_MISMATCH) when that plan starts
-// from another layout. Plans nothing.
+// from another layout, unless it leads to where the state is. Plans nothing.
 absl::StatusOr<PlannedExecution> MoveByName(PlanCache& cache, const StartPlanning& move,
                                             planner::Budget& budget);
 

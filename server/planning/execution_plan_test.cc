@@ -21,6 +21,7 @@ absl::StatusOr<PlannedExecution> PlanMove(PlanCache& cache, const StartPlanning&
   const Timestamp start = SteadyClock().Now();
   ASSIGN_OR_RETURN(const MoveQuestion asked,
                    QuestionOf(question, workers, cache, planner::Budget::Unlimited()));
+  if (asked.moves_nothing) return MovesNothing(question);
   ASSIGN_OR_RETURN(const PlanCache::Answer answer, FindOrPlan(cache, asked.question));
   return MoveOf(question, asked.target, answer, start, planner::Budget::Unlimited());
 }
@@ -99,9 +100,7 @@ TEST_F(ExecutionPlanTest, APlanThatStartsElsewhereIsRefused) {
   v1::CreatePlanRequest request;
   *request.mutable_spec() = spec;
   const std::string name = CreatePlan(cache_, request, nullptr)->plan().name();
-  EXPECT_EQ(GetErrorInfo(PlanBy(name).status()).reason, "PLAN_SOURCE_MISMATCH");
-  EXPECT_EQ(PlanBy(name).status().message(),
-            absl::StrCat(name, ": the state already lies where it leads"));
+  EXPECT_TRUE(PlanBy(name)->moves_nothing) << "it leads here";
   *request.mutable_spec() = TestSpec({1, 0, 2, 3});  // the same boxes on swapped devices
   const std::string swapped = CreatePlan(cache_, request, nullptr)->plan().name();
   EXPECT_EQ(GetErrorInfo(PlanBy(swapped).status()).reason, "PLAN_SOURCE_MISMATCH");
@@ -227,6 +226,115 @@ TEST_F(ExecutionPlanTest, WhatOnlyLostDevicesHoldIsRefused) {
   ASSERT_TRUE(plan.ok()) << plan.status();
   EXPECT_GT(plan->plan().missing_size(), 0);
   EXPECT_EQ(GetErrorInfo(PlanBy(plan->plan().name()).status()).reason, "FALLBACK_UNSUPPORTED");
+}
+
+// Was: a plan that copied everything.
+TEST_F(ExecutionPlanTest, TargetsWhereTheStateIsNeedNoPlan) {
+  v1::StateSpec same = SourceOf(TestSpec());
+  (*same.mutable_shardings())["rows"].set_hlo_text("{devices=[4,1]0,1,2,3}");
+  const auto move = PlanTo(same);
+  ASSERT_TRUE(move.ok()) << move.status();
+  EXPECT_TRUE(move->moves_nothing);
+  EXPECT_EQ(move->plan, "");
+  EXPECT_EQ(move->target, source_);
+  EXPECT_EQ(cache_.stats().computations(), 0);
+  v1::PlanOptions options;
+  options.set_window_bytes(-1);
+  EXPECT_EQ(GetErrorInfo(PlanTo(same, nullptr, options).status()).metadata["field"],
+            "options.window_bytes");
+  (*same.mutable_shardings())["rows"].set_memory_kind("unpinned_host");
+  EXPECT_FALSE(PlanTo(same)->moves_nothing);
+  EXPECT_FALSE(PlanTo(TargetOf(TestSpec()))->moves_nothing);
+}
+
+// All devices hold all of it.
+TEST_F(ExecutionPlanTest, WithLostDevicesSomethingMoves) {
+  v1::StateSpec everywhere = SourceOf(TestSpec());
+  (*everywhere.mutable_shardings())["rows"].set_hlo_text("{replicated}");
+  (*everywhere.mutable_device_lists())["all"].mutable_ids()->RemoveLast();
+  source_ = Place(everywhere);
+  EXPECT_TRUE(PlanTo(everywhere)->moves_nothing);
+  v1::PlanOptions options;
+  options.add_lost_device_ids(3);  // which holds nothing of it
+  const auto move = PlanTo(everywhere, nullptr, options);
+  ASSERT_TRUE(move.ok()) << move.status();
+  EXPECT_FALSE(move->moves_nothing);
+}
+
+TEST_F(ExecutionPlanTest, AFreeOrderMayLeadToWhereTheStateIs) {
+  v1::PlanOptions options;
+  options.set_free_target_order(true);
+  const auto move = PlanTo(ReversedRows(), nullptr, options);
+  ASSERT_TRUE(move.ok()) << move.status();
+  EXPECT_TRUE(move->moves_nothing);
+  EXPECT_EQ(move->target_device_lists.size(), 1u);
+  EXPECT_TRUE(PlanBy(move->plan)->moves_nothing);
+  EXPECT_FALSE(PlanTo(ReversedRows())->moves_nothing);
+}
+
+// A state of two arrays in rows.
+class KeptArrayTest : public ExecutionPlanTest {
+ protected:
+  static v1::StateSpec TwoArrays() {
+    v1::StateSpec spec = SourceOf(TestSpec());
+    *spec.add_arrays() = spec.arrays(0);
+    spec.mutable_arrays(1)->set_name("v");
+    return spec;
+  }
+  // w to columns; v is not named.
+  static v1::StateSpec OneToColumns() {
+    v1::StateSpec spec = TargetOf(TestSpec());
+    (*spec.mutable_shardings())["rows"].set_hlo_text("{replicated}");  // not what v lies in
+    return spec;
+  }
+
+  KeptArrayTest() { source_ = Place(TwoArrays()); }
+};
+
+TEST_F(KeptArrayTest, IsTheSameQuestionAsToNameItWhereItIs) {
+  const auto kept = PlanTo(OneToColumns());
+  ASSERT_TRUE(kept.ok()) << kept.status();
+  EXPECT_FALSE(kept->moves_nothing);
+  v1::StateSpec named = TwoArrays();
+  named.mutable_arrays(0)->mutable_sharding()->set_ref("columns");
+  const auto other = PlanTo(named);
+  ASSERT_TRUE(other.ok()) << other.status();
+  EXPECT_EQ(kept->plan, other->plan);
+  EXPECT_EQ(other->planning.cache(), v1::Planning::HIT);
+  for (const char* host : {"host-0", "host-1"}) {
+    EXPECT_EQ(kept->target->hosts.at(host).assignment.SerializeAsString(),
+              other->target->hosts.at(host).assignment.SerializeAsString());
+  }
+  source_ = kept->target;  // it has moved, and v moves to columns, too
+  v1::StateSpec rest = OneToColumns();
+  rest.mutable_arrays(0)->set_name("v");
+  const auto next = PlanTo(rest);
+  ASSERT_TRUE(next.ok()) << next.status();
+  EXPECT_EQ(next->summary.kept_bytes(), 256 + 64);
+}
+
+TEST_F(KeptArrayTest, WithoutAnyNameNothingMoves) {
+  v1::StateSpec none = OneToColumns();
+  none.clear_arrays();
+  EXPECT_TRUE(PlanTo(none)->moves_nothing);
+}
+
+TEST_F(KeptArrayTest, IsRefusedWhereItCannotStay) {
+  v1::PlanOptions options;
+  options.add_lost_device_ids(2);
+  const absl::Status lost = PlanTo(OneToColumns(), nullptr, options).status();
+  EXPECT_TRUE(absl::IsInvalidArgument(lost)) << lost;
+  EXPECT_EQ(GetErrorInfo(lost).metadata["field"], "targets.arrays");
+  EXPECT_EQ(GetErrorInfo(lost).metadata["value"], "v");
+  const auto targets = std::make_shared<v1::Targets>();
+  *targets->mutable_topology() = source_->spec.topology();
+  targets->mutable_topology()->mutable_hosts()->RemoveLast();
+  const absl::Status lacking =
+      PlanMove(cache_, {.id = 1, .source = source_, .targets = targets, .plan = "", .options = {}},
+               nullptr)
+          .status();
+  EXPECT_TRUE(absl::IsInvalidArgument(lacking)) << lacking;
+  EXPECT_EQ(GetErrorInfo(lacking).metadata["value"], "w") << lacking;
 }
 
 TEST_F(ExecutionPlanTest, BadTargetsNameTheField) {

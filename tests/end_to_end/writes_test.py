@@ -65,7 +65,7 @@ class WritesTest(ClusterTest):
         try:
             self.wait_until("it is DEGRADED", lambda: self.get(name).phase == state_pb2.State.DEGRADED)
             refusal = self.refused(name, 1, targets(NEW, ONE))
-            self.assertIn(f"remeshctl reshard {name} -f TARGETS --lost-devices 1 ", refusal.details())
+            self.assertIn(f"remeshctl reshard {name} -f TARGETS --lose-absent-hosts (or --lost-devices 1) ", refusal.details())
             self.assertEqual(errors.error_info(refusal).metadata["lost_device_ids"], "1")
             self.move(name, 1, targets(NEW, ONE), plan_pb2.PlanOptions(lost_device_ids=[1]))
             self.assertEqual(self.get(name).phase, state_pb2.State.READY)

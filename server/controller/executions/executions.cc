@@ -211,9 +211,20 @@ void Executions::Add(ExecutionEntry entry) {
 
 void Executions::OnStored(const std::string& name, Moment now, Outbox& out) {
   const ExecutionEntry& entry = entries_.at(name);
+  if (entry.execution.ended()) return OnEndStored(entry.execution.resource(), now, out);
   if (entry.execution.step() != Execution::Step::kQueued) return;  // failed meanwhile
   ledger_.Ask(name, ClaimOf(entry.devices, membership_.workers()));
   StartAdmitted(now, out);
+}
+
+// The execution had nothing to do: its first record was its last.
+void Executions::OnEndStored(const v1::Execution& resource, Moment now, Outbox& out) {
+  running_.erase(resource.name());
+  out.Touch(resource.name());
+  out.Add(FiguresOf(resource));
+  out.Note(absl::StrCat(resource.name(), " ended SUCCEEDED: ", resource.state(),
+                        " is where it was to move to"));
+  Proceed(now, out);
 }
 
 void Executions::Cancel(CallId call, const std::string& name, Moment now, Outbox& out) {

@@ -76,6 +76,7 @@ class Executions {
                               Outbox& out);
   void Persist(const std::string& name, Save what, std::vector<Record> with, Moment now,
                Outbox& out) const;
+  void OnEndStored(const v1::Execution& resource, Moment now, Outbox& out);
   ExecutionEnd End(const std::string& name, Save what, Moment now, Outbox& out);
   void StartAdmitted(Moment now, Outbox& out);
   void DropOld(Outbox& out);
@@ -88,7 +89,7 @@ class Executions {
   DeviceLedger ledger_;
   Communicators communicators_;
   RememberedExecutions entries_;
-  std::set<std::string> running_;  // those that have not ended
+  std::set<std::string> running_;  // those whose end is not on disk
 };
 
 // UNAVAILABLE (SERVER_STOPS): the answer of an ending server to starts, and the error of executions

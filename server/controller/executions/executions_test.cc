@@ -15,7 +15,7 @@ TEST_F(ExecutionsTest, AStartReservesItsStateUntilItIsPlanned) {
   starts_.Start(3, Request("id"), now_, out_);
   EXPECT_TRUE(Replies(3).empty());  // it joins
   const Planned refused{.id = Did<StartPlanning>().at(0).id, .move = absl::DataLossError("no")};
-  EXPECT_FALSE(starts_.OnPlanned(refused, out_).has_value());
+  EXPECT_FALSE(starts_.OnPlanned(refused, now_, out_).has_value());
   EXPECT_FALSE(starts_.reserves(kState));
   EXPECT_EQ(Replies(1).at(0).status(), absl::DataLossError("no"));
   EXPECT_EQ(Replies(3).at(0).status(), absl::DataLossError("no"));

@@ -4,6 +4,7 @@
 #include <google/protobuf/util/time_util.h>
 
 #include <algorithm>
+#include <string_view>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -13,6 +14,7 @@
 #include "base/status_macros.h"
 #include "server/controller/membership/data_addresses.h"
 #include "server/controller/states/not_ready.h"
+#include "server/controller/states/replicas.h"
 #include "server/controller/values/digest.h"
 #include "server/controller/values/names.h"
 
@@ -22,6 +24,7 @@ namespace {
 using google::protobuf::util::TimeUtil;
 
 constexpr int64_t kDeadlineSecondsMax = 30 * 24 * 3600;
+constexpr int kPlanningsMax = 3;  // of one start, while more and more hosts are lost
 
 absl::Status DonationUnsupported() {
   return MakeError(absl::StatusCode::kFailedPrecondition,
@@ -48,6 +51,10 @@ absl::Status CheckRequest(const v1::StartExecutionRequest& request) {
   if (request.how_case() == v1::StartExecutionRequest::kPlan && request.has_options()) {
     return InvalidField("options", "set", "must be empty with a plan: the plan has its own");
   }
+  if (request.how_case() == v1::StartExecutionRequest::kPlan && request.lose_absent_hosts()) {
+    return InvalidField("lose_absent_hosts", "true",
+                        "must be false with a plan: the plan has its own lost devices");
+  }
   if (request.request_id().size() > 256) {
     return InvalidField("request_id", request.request_id(), "must have at most 256 bytes");
   }
@@ -63,18 +70,69 @@ absl::Status RequestIdReused(const std::string& request_id) {
        .metadata = {{"field", "request_id"}, {"value", request_id}}});
 }
 
+// The names of the arrays with shards on the host.
+std::set<std::string_view> ArraysOn(const PlacedState& placed, const HostPart& part) {
+  std::set<std::string_view> names;
+  for (const v1::ShardSpec& shard : part.assignment.shards()) {
+    if (shard.array() < placed.arrays.size()) names.insert(placed.arrays[shard.array()].name());
+  }
+  return names;
+}
+
+// An array that the targets do not name stays where it is, and nothing may stay on a drained host.
+absl::Status CheckKept(const v1::StartExecutionRequest& request, const StateEntry& state,
+                       const Membership& membership) {
+  for (const auto& [host, part] : state.placed->hosts) {
+    if (!membership.drained(host)) continue;
+    std::set<std::string_view> kept = ArraysOn(*state.placed, part);
+    for (const v1::TargetArray& array : request.targets().arrays()) kept.erase(array.name());
+    if (kept.empty()) continue;
+    return InvalidField("targets.arrays", std::string(*kept.begin()),
+                        absl::StrCat("must be named: without a target it stays on host ", host,
+                                     ", which is drained"));
+  }
+  return absl::OkStatus();
+}
+
+// Adds the devices on which the hosts hold shards of the state.
+void AddLost(const StateEntry& state, const std::set<std::string>& hosts,
+             v1::PlanOptions& options) {
+  const std::set<int64_t> known(options.lost_device_ids().begin(), options.lost_device_ids().end());
+  for (const int64_t id : DevicesOf(*state.placed, hosts)) {
+    if (!known.contains(id)) options.add_lost_device_ids(id);
+  }
+}
+
+absl::Status KeepsLosing(const StateEntry& state, const WorkerRegistry& workers) {
+  const std::string lost = absl::StrJoin(LostHostsOf(state, workers), ", ");
+  return MakeError(
+      absl::StatusCode::kFailedPrecondition,
+      absl::StrCat(state.name(), " lost more hosts while each of ", kPlanningsMax,
+                   " plans was made: now ", lost, " are lost; ask again"),
+      {.reason = "STATE_NOT_READY", .metadata = {{"state", state.name()}, {"lost_hosts", lost}}});
+}
+
+// The costs of a move to where the state is.
+v1::PlanSummary NoCosts() {
+  v1::PlanSummary summary;
+  summary.set_quality(1);
+  summary.set_schedule_price(1);
+  return summary;
+}
+
 // The execution's resource, as far as it is known before it has a name. `abandoned`: see
 // State.abandoned_generation.
 v1::Execution Preview(const v1::StartExecutionRequest& request, const PlannedExecution& move,
                       int64_t abandoned) {
+  const int64_t source = request.expected_generation();
   v1::Execution preview;
   preview.set_state(request.state());
-  preview.set_source_generation(request.expected_generation());
-  preview.set_target_generation(std::max(request.expected_generation(), abandoned) + 1);
+  preview.set_source_generation(source);
+  preview.set_target_generation(move.moves_nothing ? source : std::max(source, abandoned) + 1);
   preview.set_plan(move.plan);
-  *preview.mutable_summary() = move.summary;
-  *preview.mutable_planning() = move.planning;
-  preview.set_windows(move.summary.windows());
+  *preview.mutable_summary() = move.moves_nothing ? NoCosts() : move.summary;
+  if (!move.plan.empty()) *preview.mutable_planning() = move.planning;
+  preview.set_windows(preview.summary().windows());
   for (const v1::TargetDeviceList& list : move.target_device_lists) {
     *preview.add_target_device_lists() = list;
   }
@@ -112,6 +170,30 @@ ExecutionSpec MakeSpec(const v1::Execution& resource, const PlannedExecution& mo
         {.host = host, .target = receives ? move.target : nullptr, .device_ids = named.device_ids});
   }
   return spec;
+}
+
+// An execution that had nothing to do.
+Execution MakeEnded(v1::Execution resource, absl::Time now) {
+  resource.set_phase(v1::Execution::SUCCEEDED);
+  *resource.mutable_end_time() = TimeUtil::NanosecondsToTimestamp(absl::ToUnixNanos(now));
+  ExecutionSpec spec;
+  spec.attempt.set_execution(resource.name());
+  spec.attempt.set_attempt(1);
+  ExecutionActions none;
+  return Execution::Restore(std::move(spec), std::move(resource), none);
+}
+
+// What a move claims and names until it has ended.
+ExecutionEntry MakeRunning(ExecutionSpec spec, const v1::Execution& resource,
+                           const PlannedExecution& move) {
+  ExecutionEntry entry{.execution = Execution(std::move(spec), resource),
+                       .target = move.target,
+                       .keeps_plan = true,
+                       .spared_hosts = move.spared_hosts};
+  for (const auto& [host, named] : move.hosts) {
+    for (const int32_t local : named.local_devices) entry.devices.insert({host, local});
+  }
+  return entry;
 }
 
 }  // namespace
@@ -204,10 +286,21 @@ absl::StatusOr<const StateEntry*> Starts::CheckStart(
                    FindState("state", request.state(), states_.registry()));
   RETURN_IF_ERROR(journal_.CheckRoom());
   RETURN_IF_ERROR(CheckFree(*state, request.expected_generation()));
+  if (request.has_targets()) RETURN_IF_ERROR(CheckKept(request, *state, membership_));
+  if (request.lose_absent_hosts()) RETURN_IF_ERROR(CheckCanLose(*state));
   // Which hosts a loss of devices spares is known only when the move is planned.
-  const bool may_spare = !request.options().lost_device_ids().empty() || !request.plan().empty();
+  const bool may_spare = !request.options().lost_device_ids().empty() || !request.plan().empty() ||
+                         request.lose_absent_hosts();
   if (!may_spare) RETURN_IF_ERROR(CheckReady(*state, {}));
   return state;
+}
+
+// Whether the loss of hosts is all that the state may suffer from.
+absl::Status Starts::CheckCanLose(const StateEntry& state) const {
+  const WorkerRegistry& workers = membership_.workers();
+  const bool building = PhaseOf(state, workers) == v1::State::BUILDING;
+  if (building || !state.newer_hosts.empty()) return NotReady(state, workers);
+  return absl::OkStatus();
 }
 
 void Starts::Start(CallId call, v1::StartExecutionRequest request, Moment now, Outbox& out) {
@@ -218,29 +311,75 @@ void Starts::Start(CallId call, v1::StartExecutionRequest request, Moment now, O
   if (draining_ && !request.validate_only()) return out.Reply(call, ServerStops());
   const absl::StatusOr<const StateEntry*> state = CheckStart(request);
   if (!state.ok()) return out.Reply(call, state.status());
-  const uint64_t id = next_planning_++;
   if (!request.validate_only()) reserved_.insert(request.state());
   const auto asked = std::make_shared<const v1::StartExecutionRequest>(std::move(request));
-  planning_[id] = {.calls = {call}, .request = asked, .asked = now};
-  StartPlanning planning{.id = id,
-                         .source = (*state)->placed,
+  Plan({.calls = {call}, .request = asked, .asked = now}, **state, out);
+}
+
+// Asks for a plan that reckons with the hosts that are lost now.
+void Starts::Plan(PendingStart start, const StateEntry& state, Outbox& out) {
+  const v1::StartExecutionRequest& request = *start.request;
+  StartPlanning planning{.id = next_planning_++,
+                         .source = state.placed,
                          .targets = nullptr,
-                         .plan = asked->plan(),
-                         .options = asked->options(),
-                         .keep = !asked->validate_only(),
-                         .state = asked->state(),
-                         .question = asked->validate_only() ? call : 0};
-  if (asked->has_targets()) planning.targets = {asked, &asked->targets()};
+                         .plan = request.plan(),
+                         .options = request.options(),
+                         .keep = !request.validate_only(),
+                         .state = request.state(),
+                         .question = request.validate_only() ? start.calls.front() : 0};
+  if (request.has_targets()) planning.targets = {start.request, &request.targets()};
+  if (request.lose_absent_hosts()) {
+    AddLost(state, LostHostsOf(state, membership_.workers()), planning.options);
+  }
+  ++start.plannings;
+  planning_[planning.id] = std::move(start);
   out.Add(std::move(planning));
 }
 
+// Whether hosts that the request gives up have been lost since the plan was asked for. A host that
+// came back since stays lost to this move.
+bool Starts::LostMore(const PendingStart& start, const PlannedExecution& move) const {
+  if (!start.request->lose_absent_hosts() || !CheckMayStart(*start.request).ok()) return false;
+  const StateEntry* state = states_.registry().Find(start.request->state());
+  if (state == nullptr || !CheckFree(*state, start.request->expected_generation()).ok()) {
+    return false;
+  }
+  const std::set<std::string> lost = LostHostsOf(*state, membership_.workers());
+  return CheckCanLose(*state).ok() &&
+         !std::includes(move.spared_hosts.begin(), move.spared_hosts.end(), lost.begin(),
+                        lost.end());
+}
+
+// A host that went away while the plan was made needs another plan.
+void Starts::PlanAgain(PendingStart start, Outbox& out) {
+  const StateEntry& state = *states_.registry().Find(start.request->state());
+  if (start.plannings == kPlanningsMax) {
+    return out.Reply(start.calls, KeepsLosing(state, membership_.workers()));
+  }
+  if (!start.request->validate_only()) reserved_.insert(state.name());
+  Plan(std::move(start), state, out);
+}
+
+absl::Status Starts::CheckMayStart(const v1::StartExecutionRequest& request) const {
+  if (draining_ && !request.validate_only()) return ServerStops();
+  return leadership_.CheckMayChange();
+}
+
 absl::Status Starts::CheckMove(const PendingStart& start, const PlannedExecution& move) const {
-  RETURN_IF_ERROR(leadership_.CheckMayChange());
+  RETURN_IF_ERROR(CheckMayStart(*start.request));
   ASSIGN_OR_RETURN(const StateEntry* state,
                    FindState("state", start.request->state(), states_.registry()));
   RETURN_IF_ERROR(CheckFree(*state, start.request->expected_generation()));
+  if (start.request->has_targets()) {
+    RETURN_IF_ERROR(CheckKept(*start.request, *state, membership_));
+  }
   RETURN_IF_ERROR(CheckReady(*state, move.spared_hosts));
-  RETURN_IF_ERROR(states_.CheckMove(*state, *move.target));
+  return move.moves_nothing ? absl::OkStatus() : CheckHosts(*state, move);
+}
+
+// Whether the hosts of the move can carry it out, and may hold its target.
+absl::Status Starts::CheckHosts(const StateEntry& state, const PlannedExecution& move) const {
+  RETURN_IF_ERROR(states_.CheckMove(state, *move.target));
   for (const auto& [host, part] : move.target->hosts) {
     RETURN_IF_ERROR(CheckNotDrained(membership_, host));
   }
@@ -253,60 +392,67 @@ absl::Status Starts::CheckMove(const PendingStart& start, const PlannedExecution
   return CheckEncrypts(options_.encrypts_data, hosts, membership_.workers());
 }
 
-std::optional<Launch> Starts::OnPlanned(const Planned& planned, Outbox& out) {
-  const auto node = planning_.extract(planned.id);
+std::optional<Launch> Starts::OnPlanned(const Planned& planned, Moment now, Outbox& out) {
+  auto node = planning_.extract(planned.id);
   if (node.empty()) return std::nullopt;
-  const PendingStart& start = node.mapped();
+  PendingStart& start = node.mapped();
   const bool only_asks = start.request->validate_only();
   if (!only_asks) reserved_.erase(start.request->state());
   if (!planned.move.ok()) {
     out.Reply(start.calls, planned.move.status());
     return std::nullopt;
   }
-  const absl::Status status =
-      draining_ && !only_asks ? ServerStops() : CheckMove(start, *planned.move);
-  if (status.ok() && !only_asks) return MakeLaunch(start, *planned.move, out);
-  if (!only_asks) out.Add(ReleasePlan{.plan = planned.move->plan});
-  if (!status.ok()) {
+  const PlannedExecution& move = *planned.move;
+  const absl::Status status = CheckMove(start, move);
+  if (status.ok() && !only_asks) return MakeLaunch(start, move, now, out);
+  if (!only_asks && !move.plan.empty()) out.Add(ReleasePlan{.plan = move.plan});
+  if (LostMore(start, move)) {
+    PlanAgain(std::move(start), out);
+  } else if (!status.ok()) {
     out.Reply(start.calls, status);
-    return std::nullopt;
+  } else {
+    const StateEntry& state = *states_.registry().Find(start.request->state());
+    out.Reply(start.calls, Preview(*start.request, move, state.declared.abandoned_generation()));
   }
-  const StateEntry& state = *states_.registry().Find(start.request->state());
-  out.Reply(start.calls,
-            Preview(*start.request, *planned.move, state.declared.abandoned_generation()));
   return std::nullopt;
 }
 
-Launch Starts::MakeLaunch(const PendingStart& start, const PlannedExecution& move, Outbox& out) {
+std::string Starts::NewName(const std::string& state) const {
+  return absl::StrFormat("jobs/%s/executions/%016x", *ParseStateName("state", state), random_());
+}
+
+Launch Starts::MakeLaunch(const PendingStart& start, const PlannedExecution& move, Moment now,
+                          Outbox& out) {
   const StateEntry& state = *states_.registry().Find(start.request->state());
   std::chrono::nanoseconds deadline(TimeUtil::DurationToNanoseconds(start.request->deadline()));
   if (deadline.count() == 0) deadline = options_.execution_deadline;
-  const std::string job = *ParseStateName("state", state.name());
-  const std::string name = absl::StrFormat("jobs/%s/executions/%016x", job, random_());
+  const std::string name = NewName(state.name());
   v1::Execution resource = NewResource(*start.request, move, state.declared.abandoned_generation(),
                                        start.asked.wall, deadline, name);
   resource.set_state_uid(state.uid());
   ExecutionSpec spec = MakeSpec(resource, move, options_, start.asked.steady + deadline);
   spec.write_once = state.declared.write_once();
-  Launch launch{.entry = {.execution = Execution(std::move(spec), resource),
-                          .target = move.target,
-                          .keeps_plan = true,
-                          .spared_hosts = move.spared_hosts},
-                .reliance = {.hosts = {}, .records = {}, .then = ExecutionStored{.name = name}}};
-  for (const auto& [host, named] : move.hosts) {
-    launch.reliance.hosts.insert(host);
-    for (const int32_t local : named.local_devices) launch.entry.devices.insert({host, local});
+  ExecutionEntry entry = move.moves_nothing
+                             ? ExecutionEntry{.execution = MakeEnded(resource, now.wall)}
+                             : MakeRunning(std::move(spec), resource, move);
+  Reliance reliance{.hosts = {}, .records = {}, .then = ExecutionStored{.name = name}};
+  for (const Participant& host : entry.execution.spec().participants) {
+    reliance.hosts.insert(host.host);
   }
-  launch.reliance.records.push_back(ExecutionRecord(launch.entry.execution.resource()));
+  reliance.records.push_back(ExecutionRecord(entry.execution.resource()));
   if (!resource.request_id().empty()) {
-    launch.entry.request_digest = Digest(*start.request);
-    launch.reliance.records.push_back(StartRequestRecord(name, launch.entry.request_digest));
+    entry.request_digest = Digest(*start.request);
+    reliance.records.push_back(StartRequestRecord(name, entry.request_digest));
   }
   launched_[name] = start.calls;
+  if (move.moves_nothing) {
+    if (!move.plan.empty()) out.Add(ReleasePlan{.plan = move.plan});
+    return {.entry = std::move(entry), .reliance = std::move(reliance)};
+  }
   out.Touch(state.name());
   out.Note(absl::StrCat("started ", name, ": ", state.name(), " to generation ",
                         resource.target_generation()));
-  return launch;
+  return {.entry = std::move(entry), .reliance = std::move(reliance)};
 }
 
 void Starts::OnStored(const std::string& execution, Outbox& out) {

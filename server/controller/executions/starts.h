@@ -33,8 +33,9 @@ class Starts {
 
   // Answers the call, or asks for a plan; then Planned follows.
   void Start(CallId call, v1::StartExecutionRequest request, Moment now, Outbox& out);
-  // Answers the calls, unless an execution comes of the plan.
-  std::optional<Launch> OnPlanned(const Planned& planned, Outbox& out);
+  // Answers the calls, or asks for another plan, unless an execution comes of this one. If nothing
+  // moves, that execution has ended.
+  std::optional<Launch> OnPlanned(const Planned& planned, Moment now, Outbox& out);
   void OnStored(const std::string& execution, Outbox& out);
   void Forgive(Timestamp pause);  // the server itself stood still
   // Refuses every request that would become an execution: see ServerStops().
@@ -48,6 +49,7 @@ class Starts {
     std::vector<CallId> calls;
     std::shared_ptr<const v1::StartExecutionRequest> request;  // large
     Moment asked;
+    int plannings = 0;
   };
 
   absl::StatusOr<bool> Join(CallId call, const v1::StartExecutionRequest& request, Outbox& out);
@@ -56,8 +58,16 @@ class Starts {
   absl::StatusOr<const StateEntry*> CheckStart(const v1::StartExecutionRequest& request) const;
   absl::Status CheckFree(const StateEntry& state, int64_t expected_generation) const;
   absl::Status CheckReady(const StateEntry& state, const std::set<std::string>& spared) const;
+  absl::Status CheckCanLose(const StateEntry& state) const;
+  void Plan(PendingStart start, const StateEntry& state, Outbox& out);
+  bool LostMore(const PendingStart& start, const PlannedExecution& move) const;
+  void PlanAgain(PendingStart start, Outbox& out);
+  absl::Status CheckMayStart(const v1::StartExecutionRequest& request) const;
   absl::Status CheckMove(const PendingStart& start, const PlannedExecution& move) const;
-  Launch MakeLaunch(const PendingStart& start, const PlannedExecution& move, Outbox& out);
+  absl::Status CheckHosts(const StateEntry& state, const PlannedExecution& move) const;
+  Launch MakeLaunch(const PendingStart& start, const PlannedExecution& move, Moment now,
+                    Outbox& out);
+  std::string NewName(const std::string& state) const;
 
   const ControllerOptions& options_;
   const RandomBits& random_;

@@ -42,7 +42,8 @@ std::string RepairOf(const std::string& state, const std::vector<int64_t>& devic
   constexpr size_t kNamed = 256;
   const std::string ids = devices.size() <= kNamed ? absl::StrJoin(devices, ",") : "IDS";
   return absl::StrCat("; the other hosts hold all of it: remeshctl reshard ", state,
-                      " -f TARGETS --lost-devices ", ids, " moves it to hosts that are there",
+                      " -f TARGETS --lose-absent-hosts (or --lost-devices ", ids,
+                      ") moves it to hosts that are there",
                       devices.size() <= kNamed ? "" : " (IDS: all devices of the hosts away)");
 }
 

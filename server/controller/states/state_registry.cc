@@ -100,13 +100,18 @@ v1::State::Phase PhaseOf(const StateEntry& state, const WorkerRegistry& workers,
 v1::State::Phase ReportedPhase(const StateEntry& state, const WorkerRegistry& workers) {
   const v1::State::Phase phase = PhaseOf(state, workers);
   if (phase != v1::State::LOST || !state.newer_hosts.empty()) return phase;
+  const std::set<std::string> lost = LostHostsOf(state, workers);
+  const bool rest_is_ready = PhaseOf(state, workers, lost) == v1::State::READY;
+  const bool degraded = rest_is_ready && state.replicas->CoverWithout(state.placed, lost);
+  return degraded ? v1::State::DEGRADED : v1::State::LOST;
+}
+
+std::set<std::string> LostHostsOf(const StateEntry& state, const WorkerRegistry& workers) {
   std::set<std::string> lost;
   for (const auto& [host, part] : state.placed->hosts) {
     if (LostOn(state, workers, host)) lost.insert(host);
   }
-  const bool rest_is_ready = PhaseOf(state, workers, lost) == v1::State::READY;
-  const bool degraded = rest_is_ready && state.replicas->CoverWithout(state.placed, lost);
-  return degraded ? v1::State::DEGRADED : v1::State::LOST;
+  return lost;
 }
 
 HostWrites WritesOf(const StateEntry& state, const WorkerRegistry& workers) {

@@ -91,6 +91,9 @@ bool IsCommitted(const StateEntry& state);
 const v1::StateManifest* LiveManifest(const StateEntry& state, const WorkerRegistry& workers,
                                       const std::string& host);
 
+// The hosts that make the state LOST: away, or back without what was committed there.
+std::set<std::string> LostHostsOf(const StateEntry& state, const WorkerRegistry& workers);
+
 // The writes of the attached hosts that hold shards of the state's generation.
 HostWrites WritesOf(const StateEntry& state, const WorkerRegistry& workers);
 

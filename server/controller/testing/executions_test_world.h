@@ -46,7 +46,7 @@ class ExecutionsTestWorld : public StatesTestWorld {
   std::string Launch(const std::string& host = "b", int32_t windows = 0) {
     starts_.Start(10, Request(), now_, out_);
     std::optional<server::Launch> launch = starts_.OnPlanned(
-        {.id = Did<StartPlanning>().back().id, .move = MoveTo(host, windows)}, out_);
+        {.id = Did<StartPlanning>().back().id, .move = MoveTo(host, windows)}, now_, out_);
     EXPECT_TRUE(launch.has_value());
     const std::string name = launch->entry.execution.resource().name();
     states_.BeginExecution(kState, name, nullptr);

@@ -60,9 +60,11 @@ struct PlannedExecution {
   // Every host that the plan names, relays included, except hosts whose named devices are all lost.
   std::map<std::string, HostDevices> hosts;
   std::set<std::string> spared_hosts;  // all their shards of the source are on lost devices
+  // The state is where the move leads, and no device is lost: see Execution.target_generation.
+  bool moves_nothing = false;
   std::vector<int64_t> lost_device_ids;
   std::vector<v1::TargetDeviceList> target_device_lists;  // if their order was free
-  std::string plan;  // plans/{...}; kept in the cache until released
+  std::string plan;  // plans/{...}; kept in the cache until released; empty: nothing was planned
   std::string fingerprint;
   std::string plan_digest = "";  // see Prepare
   v1::PlanSummary summary;
