@@ -41,18 +41,19 @@ absl::StatusOr<std::optional<LocalShards>> FindSealedShards(const Endpoint& work
                                                             v1::LocalService::Stub& stub,
                                                             v1::GetShardsRequest request) {
   std::optional<LocalShards> newest;
-  request.set_generation(1);
+  int64_t wanted = 1;
   for (int i = 0; i < kTries; ++i) {
+    request.set_generation(wanted);
     const absl::StatusOr<v1::ShardsResponse> response =
         Call(worker, stub, &v1::LocalService::Stub::GetShards, request);
     if (response.ok()) {
       ASSIGN_OR_RETURN(newest, LocalShards::Map(*response, /*writable=*/false));
-      request.set_generation(request.generation() + 1);
+      ++wanted;
       continue;
     }
-    const int64_t later = LaterGeneration(response.status(), request.generation());
+    const int64_t later = LaterGeneration(response.status(), wanted);
     if (later > 0) {
-      request.set_generation(later);
+      wanted = later;
       continue;
     }
     if (GetErrorInfo(response.status()).reason == "SHARDS_LENT")

@@ -27,9 +27,9 @@ def sharding(hlo_text: str) -> sharding_pb2.Sharding:
 def main() -> None:
     rows, columns = sharding(f"{{devices=[{DEVICES},1]<=[{DEVICES}]}}"), sharding(f"{{devices=[1,{DEVICES}]<=[{DEVICES}]}}")
     trainer = Trainer(os.environ["REMESH_SERVER"], os.environ["REMESH_SOCKET"])
-    if RANK == 0:
-        trainer.create_state(state_pb2.State(name=STATE, spec=state_pb2.StateSpec(arrays=[
-            state_pb2.StateArray(name="weight", shape=[1024, 1024], element_type="f32", sharding=rows)])))
+    # Every process makes the same calls. The request ids make one state of them, and one move.
+    trainer.create_state(state_pb2.State(name=STATE, spec=state_pb2.StateSpec(arrays=[
+        state_pb2.StateArray(name="weight", shape=[1024, 1024], element_type="f32", sharding=rows)])), request_id="create")
 
     # One process of each node fills its shards. They are files that are mapped: jax.device_put(values, device) or torch.from_numpy(values) takes them.
     if FIRST_HERE:
@@ -38,17 +38,17 @@ def main() -> None:
             shard.values()[:] = first_row
         trainer.seal(STATE)
     generation = 1  # what is sealed everywhere
+    trainer.wait_ready(STATE, SECONDS)
 
-    # The job changes its layout: one process asks, all read what is theirs then.
-    if RANK == 0:
-        trainer.wait_ready(STATE, SECONDS)
-        targets = reshard_pb2.Targets(arrays=[reshard_pb2.TargetArray(name="weight", sharding=columns)])
-        trainer.wait_execution(trainer.start_reshard(STATE, generation, targets).name, SECONDS)
+    # The job changes its layout; the move says which generation holds it.
+    targets = reshard_pb2.Targets(arrays=[reshard_pb2.TargetArray(name="weight", sharding=columns)])
+    move = trainer.start_reshard(STATE, generation, targets, request_id="to columns")
+    generation = trainer.wait_execution(move.name, SECONDS).target_generation
     step = 1024 // DEVICES
-    for shard in trainer.read(STATE, generation + 1, SECONDS):
+    for shard in trainer.read(STATE, generation, SECONDS):
         values = shard.values()
         assert values.shape == (1024, step) and all((values[row] == row // step * step).all() for row in range(1024))
-    print(f"process {RANK}: generation {generation + 1} is here", flush=True)
+    print(f"process {RANK}: generation {generation} is here", flush=True)
     trainer.close()
 
 

@@ -80,10 +80,12 @@ class Trainer:
             self._server.close()
             self._worker.close()
 
-    def create_state(self, state: state_pb2.State) -> state_pb2.State:
-        """Declares the state; the trainers on its hosts may then allocate."""
+    def create_state(self, state: state_pb2.State, request_id: str = "") -> state_pb2.State:
+        """Declares the state; the trainers on its hosts may then allocate. Repeated with the same
+        request_id, by whichever trainer, it returns the state that it created."""
+        request = state_pb2.CreateStateRequest(state=state, request_id=request_id)
         with _with_tls_hint():
-            return self.states.CreateState(state_pb2.CreateStateRequest(state=state), timeout=_CALL_SECONDS)
+            return self.states.CreateState(request, timeout=_CALL_SECONDS)
 
     def allocate(self, state: str, timeout_seconds: float = _CALL_SECONDS) -> List[Shard]:
         """Returns this host's shards for writing. Waits until some trainer has created a state with shards on this host."""
@@ -184,7 +186,7 @@ class Trainer:
         """Waits until every shard of every host is sealed, of one write, even across a restart of the server.
 
         A state that is LOST or DEGRADED (hosts are away, but others hold all of it) is waited for, too: it is READY when its
-        hosts are back. A job that does not wait for them moves a DEGRADED state with PlanOptions.lost_device_ids.
+        hosts are back. A job that does not wait for them moves a DEGRADED state with lose_absent_hosts.
         """
         request = state_pb2.WatchStateRequest(name=state)
         seen = None
@@ -204,9 +206,12 @@ class Trainer:
 
     def start_reshard(self, state: str, generation: int, targets: Optional[reshard_pb2.Targets] = None,
                       options: Optional[plan_pb2.PlanOptions] = None, *, plan: str = "", request_id: Optional[str] = None,
-                      deadline_seconds: float = 0) -> reshard_pb2.Execution:
+                      deadline_seconds: float = 0, lose_absent_hosts: bool = False) -> reshard_pb2.Execution:
         """Starts a move from `generation` to the layout of either `targets` or the plan named `plan` (plans/...). Returns as soon as the
-        execution is on the server's disk. Its target_generation is the state's generation when it has succeeded.
+        execution is on the server's disk. Its target_generation is the state's generation when it has succeeded: `generation`, if the
+        state is there already; then nothing moves. Arrays that the targets do not name stay where they are.
+
+        lose_absent_hosts: does without the hosts that the server calls lost (State.lost_hosts); for targets only.
 
         Retries for up to 30 s while the server cannot be reached; the request_id (random unless given) prevents that this
         starts two executions. deadline_seconds: of the execution; 0: the server's default.
@@ -214,7 +219,8 @@ class Trainer:
         if (targets is None) == (not plan):
             raise ValueError("start_reshard takes either targets or plan")
         request = reshard_pb2.StartExecutionRequest(state=state, expected_generation=generation, targets=targets,
-                                                    options=options, request_id=request_id or str(uuid.uuid4()))
+                                                    options=options, request_id=request_id or str(uuid.uuid4()),
+                                                    lose_absent_hosts=lose_absent_hosts)
         if plan:
             request.plan = plan
         if deadline_seconds:

@@ -257,6 +257,9 @@ class TrainerTest(unittest.TestCase):
         self.assertEqual((request.plan, request.request_id, request.expected_generation), ("plans/p", "mine", 3))
         self.assertEqual(request.deadline.ToTimedelta().total_seconds(), 1.5)
         self.assertFalse(request.HasField("targets"))
+        self.assertFalse(request.lose_absent_hosts)
+        self.start().start_reshard(STATE, 3, reshard_pb2.Targets(), lose_absent_hosts=True)
+        self.assertTrue(self.planner.starts[-1].lose_absent_hosts)
         for wrong in ({}, {"targets": reshard_pb2.Targets(), "plan": "plans/p"}):
             with self.assertRaises(ValueError):
                 self.start().start_reshard(STATE, 3, **wrong)

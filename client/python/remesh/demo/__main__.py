@@ -88,8 +88,8 @@ class Demo:
         self._first("wait_ready", timeout_seconds=self._step_seconds)
         report.wrote(model.FSDP_8, len(self._trainers), _sum(sizes, "bytes"), time.monotonic() - started)
 
-    def move(self, source: str, target: str, generation: int) -> None:
-        """One reshard from `generation`, and the check of every element of the next one."""
+    def move(self, source: str, target: str, generation: int) -> int:
+        """One reshard from `generation`, and the check of every element of the one that it makes, which is returned."""
         report.headline(source, target)
         started = time.monotonic()
         with report.Progress() as progress:
@@ -98,7 +98,8 @@ class Demo:
         execution = answer["execution"]
         report.moved(execution, answer["transfer_seconds"], time.monotonic() - started)
         started = time.monotonic()
-        answers = self._all("check", generation=generation + 1)
+        moved_to = int(execution["targetGeneration"])
+        answers = self._all("check", generation=moved_to)
         wrong = [text for answer in answers for text in answer["wrong"]]
         if wrong:
             raise DemoFailed("\n".join(["elements are wrong:", *wrong[:10], f"({len(wrong)} shards in all)"]))
@@ -106,6 +107,7 @@ class Demo:
         if _sum(answers, "bytes") != expected:
             raise DemoFailed(f"{_sum(answers, 'bytes')} bytes lie in the shards, but the plan has {expected}")
         report.verified(_sum(answers, "shards"), expected, time.monotonic() - started)
+        return moved_to
 
     def _first(self, do, on_progress=lambda execution: None, **arguments) -> dict:
         self._trainers[0].send(do, **arguments)
@@ -133,8 +135,8 @@ def _run(arguments) -> None:
         demo = Demo(cluster, config, arguments.step_seconds)
         try:
             demo.write()
-            demo.move(model.FSDP_8, model.TP_3_TWICE, generation=1)
-            demo.move(model.TP_3_TWICE, model.FSDP_8_PERMUTED, generation=2)
+            moved_to = demo.move(model.FSDP_8, model.TP_3_TWICE, generation=1)
+            demo.move(model.TP_3_TWICE, model.FSDP_8_PERMUTED, generation=moved_to)
             report.where_to_look(cluster, arguments.keep)
             if arguments.keep:
                 signal.pause()
