@@ -26,12 +26,6 @@ std::string Phase(const v1::Execution& execution) {
   return v1::Execution::Phase_Name(execution.phase());
 }
 
-bool Ended(const v1::Execution& execution) {
-  return execution.phase() == v1::Execution::SUCCEEDED ||
-         execution.phase() == v1::Execution::FAILED ||
-         execution.phase() == v1::Execution::CANCELLED;
-}
-
 double Seconds(const google::protobuf::Timestamp& from, const google::protobuf::Timestamp& to) {
   return static_cast<double>(TimeUtil::DurationToNanoseconds(to - from)) / 1e9;
 }
@@ -65,6 +59,16 @@ void AwaitConnection(grpc::Channel& channel) {
 }
 
 }  // namespace
+
+bool Ended(const v1::Execution& execution) {
+  return execution.phase() == v1::Execution::SUCCEEDED ||
+         execution.phase() == v1::Execution::FAILED ||
+         execution.phase() == v1::Execution::CANCELLED;
+}
+
+bool MovesNothing(const v1::Execution& execution) {
+  return execution.target_generation() == execution.source_generation();
+}
 
 absl::StatusOr<v1::Execution> WatchToEnd(const Endpoint& server, const std::string& name,
                                          absl::FunctionRef<void(const v1::Execution&)> on_change) {

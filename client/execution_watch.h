@@ -11,6 +11,12 @@
 
 namespace remesh::client {
 
+// Whether the execution is in its last phase.
+bool Ended(const v1::Execution& execution);
+
+// Whether the state lay where the execution leads.
+bool MovesNothing(const v1::Execution& execution);
+
 // Follows an execution to its last phase and returns it. Rides over restarts of the server of up to
 // `server.timeout_seconds` each. Calls `on_change` with every message.
 absl::StatusOr<v1::Execution> WatchToEnd(const Endpoint& server, const std::string& name,

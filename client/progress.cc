@@ -48,6 +48,7 @@ void ProgressBar::Show(const v1::Execution& execution) {
 }
 
 double DoneShare(const v1::Execution& execution) {
+  if (execution.phase() == v1::Execution::SUCCEEDED) return 1;  // also without any window
   const double windows = static_cast<double>(execution.windows()) * execution.hosts_size();
   double done = 0;
   for (const v1::HostProgress& host : execution.hosts()) done += host.windows_done();

@@ -28,6 +28,7 @@ struct ReshardOptions {
   int64_t generation = 0, window_bytes = 0, memory_limit_bytes = 0;
   double deadline_seconds = 0;
   bool donate = false, free_target_order = false, no_wait = false, validate_only = false;
+  bool lose_absent_hosts = false;
   std::vector<int64_t> lost_devices;
   Strategy strategy = v1::PlanOptions::STRATEGY_UNSPECIFIED;
 };
@@ -71,6 +72,7 @@ absl::StatusOr<v1::StartExecutionRequest> ToRequest(const ReshardOptions& option
   request.set_state(options.state);
   request.set_request_id(options.request_id);
   request.set_validate_only(options.validate_only);
+  request.set_lose_absent_hosts(options.lose_absent_hosts);
   if (options.deadline_seconds > 0) {
     *request.mutable_deadline() = google::protobuf::util::TimeUtil::NanosecondsToDuration(
         std::llround(options.deadline_seconds * 1e9));
@@ -105,7 +107,7 @@ absl::Status Reshard(const ReshardOptions& options) {
       Call(options.server, *stub, &v1::ReshardService::Stub::StartExecution, request);
   RETURN_IF_ERROR(Refusal(options, started.status()));
   v1::Execution execution = *std::move(started);
-  if (!options.no_wait && !options.validate_only) {
+  if (!options.no_wait && !options.validate_only && !Ended(execution)) {
     // Whatever ends the wait, the user knows what to look for.
     const WaitOptions wait = {.exists = true, .prints_name = IsTable(options.format)};
     ASSIGN_OR_RETURN(execution, WaitForEnd(options.server, execution.name(), wait));
@@ -114,6 +116,9 @@ absl::Status Reshard(const ReshardOptions& options) {
   if (options.format == OutputFormat::kName && options.validate_only) {
     std::cout << execution.plan() << "\n";
     return absl::OkStatus();
+  }
+  if (MovesNothing(execution) && IsTable(options.format)) {
+    std::cout << "nothing to move: " << execution.state() << " lies where it was to go\n";
   }
   const absl::Status outcome = Outcome(execution);
   // The error goes to stderr.
@@ -139,6 +144,9 @@ void AddPlanningFlags(CLI::App& reshard, ReshardOptions& options) {
                   "Devices whose shards are gone: 4,5; their hosts may be away")
       ->delimiter(',')
       ->transform(WholeNumber(0));
+  reshard.add_flag("--lose-absent-hosts", options.lose_absent_hosts,
+                   "Do without the hosts that the server calls lost, as if --lost-devices named "
+                   "their devices");
   const auto set_strategy = [&options](const std::string& text) {
     options.strategy = text == "p2p"      ? v1::PlanOptions::P2P
                        : text == "gather" ? v1::PlanOptions::GATHER
