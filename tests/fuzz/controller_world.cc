@@ -191,6 +191,8 @@ void ControllerWorld::Plan(const Step::Planned& planned) {
     server::PlannedExecution move{.target = *std::move(target)};
     const auto& lost = planned.lost_device_ids();
     move.lost_device_ids = {lost.begin(), lost.end()};
+    move.moves_nothing = lost.empty() && move.target->spec.SerializeAsString() ==
+                                             question.source->spec.SerializeAsString();
     move.plan = "plans/p";
     move.summary.set_windows(planned.windows() & 0xfff);
     for (const auto& placed : {question.source, move.target}) {

@@ -266,11 +266,27 @@ void Simulation::Do(StartPlanning& action) {
   });
 }
 
+// The state is where it is to go: it has no target, or an equal one.
+absl::StatusOr<PlannedExecution> Simulation::MakeStay(const StartPlanning& question) {
+  if (!question.options.lost_device_ids().empty()) {
+    return absl::InvalidArgumentError("a part of it may be gone");
+  }
+  PlannedExecution move;
+  move.target = question.source;
+  move.moves_nothing = true;
+  return move;
+}
+
 // The hosts that are left must hold every box.
 absl::StatusOr<PlannedExecution> Simulation::MakeMove(const StartPlanning& question) {
-  PlannedExecution move;
   const auto& lost = question.options.lost_device_ids();
+  const bool names = !question.targets->arrays().empty();
+  if (!names || (lost.empty() && Chance(0.1))) return MakeStay(question);
+  PlannedExecution move;
   move.lost_device_ids = {lost.begin(), lost.end()};
+  if (std::ssize(move.lost_device_ids) == options_.workers) {
+    return absl::DataLossError("no host is left");
+  }
   move.target = Place(RandomSpec(move.lost_device_ids));
   move.plan = "plans/p";
   move.fingerprint = "f";

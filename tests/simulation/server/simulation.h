@@ -78,6 +78,9 @@ class Simulation {
   uint64_t commands() const { return commands_; }
   // Executions without lost hosts that succeeded while the server still knew them at the end.
   int succeeded_without_lost() const { return succeeded_without_lost_; }
+  // Moves that had nothing to do, and those that gave up hosts that the server called lost.
+  int stayed() const { return stayed_; }
+  int gave_up_absent() const { return gave_up_absent_; }
 
  private:
   struct Worker {
@@ -211,6 +214,9 @@ class Simulation {
   void CheckState(const v1::State& state);
   void CheckLies(const v1::State& state);
   void CheckCreated(const v1::State& state, uint64_t asked);
+  static bool Stays(const v1::Execution& execution);
+  void CheckStays(const v1::Execution& execution);
+  void CheckStarted(const v1::StartExecutionRequest& start, const v1::Execution& execution);
   void CheckLostHostsAreSpared(const v1::Execution& execution);
 
   // After everything has settled.
@@ -245,6 +251,7 @@ class Simulation {
   std::vector<TestBox> BoxesOf(const v1::StateSpec& spec) const;
   v1::StateSpec RandomSpec(const std::vector<int64_t>& lost = {});
   absl::StatusOr<PlannedExecution> MakeMove(const StartPlanning& question);
+  static absl::StatusOr<PlannedExecution> MakeStay(const StartPlanning& question);
   void GiveUpHosts(v1::PlanOptions& options);
 
   const Options options_;
@@ -306,6 +313,7 @@ class Simulation {
   std::map<int, std::map<ModelWorker::Key, ModelWorker::Held>> heard_;
   std::map<std::string, int> operated_;
   int succeeded_without_lost_ = 0;
+  int stayed_ = 0, gave_up_absent_ = 0;
   std::map<CallId, std::function<void(const absl::StatusOr<Reply>&)>> calls_;
   std::vector<std::string> violations_;
 };

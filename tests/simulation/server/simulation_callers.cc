@@ -96,11 +96,16 @@ void Simulation::AskToMove(const std::string& state) {
   start.set_state(state);
   start.set_expected_generation(std::max<int64_t>(generations_[uids_[state]], 1));
   start.mutable_targets();
+  // Without a name it stays where it is.
+  if (Chance(0.9)) start.mutable_targets()->add_arrays()->set_name("w");
   if (Chance(0.3)) GiveUpHosts(*start.mutable_options());
+  start.set_lose_absent_hosts(Chance(0.3));
   const CallId id = next_call_++;
-  calls_[id] = [this, state, asked = handled_ + 1](const absl::StatusOr<Reply>& reply) {
+  calls_[id] = [this, state, start, asked = handled_ + 1](const absl::StatusOr<Reply>& reply) {
     if (!reply.ok()) return;
     const v1::Execution& execution = std::get<v1::Execution>(*reply);
+    CheckStarted(start, execution);
+    if (Stays(execution)) return;
     running_[execution.name()] = state;
     asked_[execution.name()] = asked;
     CheckLostHostsAreSpared(execution);

@@ -25,6 +25,7 @@ std::vector<TestBox> Simulation::BoxesOf(const v1::StateSpec& spec) const {
 std::shared_ptr<const PlacedState> Simulation::Place(const v1::StateSpec& spec) const {
   auto placed = std::make_shared<PlacedState>(*PlaceBoxes(BoxesOf(spec)));
   placed->spec = spec;
+  placed->arrays.Add()->set_name("w");
   if (!options_.layouts) placed->layout = nullptr;
   return placed;
 }
@@ -236,6 +237,36 @@ void Simulation::CheckCreated(const v1::State& state, uint64_t asked) {
         [&](const v1::Worker& worker) { return worker.registration().host() == host.name(); });
     if (!known) Violate(absl::StrCat(state.name(), " is created on forgotten ", host.name()));
   }
+}
+
+bool Simulation::Stays(const v1::Execution& execution) {
+  return execution.target_generation() == execution.source_generation();
+}
+
+// A move to where the state is has ended, and asked nothing of anyone. One that names no array is
+// such a move.
+void Simulation::CheckStays(const v1::Execution& execution) {
+  const bool ended = execution.phase() == v1::Execution::SUCCEEDED && execution.has_end_time();
+  const bool alone = execution.hosts().empty() && execution.lost_device_ids().empty();
+  if (!ended || !alone || moved_uids_.contains(execution.name()))
+    Violate(absl::StrCat("nothing was to move: ", execution.ShortDebugString()));
+}
+
+// The start got what it asked for.
+void Simulation::CheckStarted(const v1::StartExecutionRequest& start,
+                              const v1::Execution& execution) {
+  const bool stays = Stays(execution);
+  if (stays) CheckStays(execution);
+  if (start.targets().arrays().empty() && !stays)
+    Violate(absl::StrCat(execution.name(), " moves what has no target"));
+  if (execution.source_generation() != start.expected_generation())
+    Violate(absl::StrCat(execution.name(), " moves another generation"));
+  stayed_ += stays;
+  const int named = start.options().lost_device_ids_size();
+  const bool more = execution.lost_device_ids_size() > named;
+  if (more && !start.lose_absent_hosts())
+    Violate(absl::StrCat(execution.name(), " gives up hosts unasked"));
+  gave_up_absent_ += more;
 }
 
 // Nothing is asked of a host whose devices are lost.

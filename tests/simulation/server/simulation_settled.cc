@@ -21,6 +21,7 @@ Simulation::Settled Simulation::LookAround() {
   for (const v1::Execution& execution : executions.executions()) {
     succeeded_without_lost_ +=
         execution.phase() == v1::Execution::SUCCEEDED && !execution.lost_device_ids().empty();
+    if (Stays(execution)) CheckStays(execution);
     if (execution.has_end_time()) continue;
     CheckWaits(execution);
     settled.waited_for.insert(TargetOf(execution));

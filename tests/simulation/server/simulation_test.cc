@@ -19,6 +19,7 @@ uint64_t Environment(const char* name, uint64_t otherwise) {
 struct Totals {
   std::map<v1::Execution::Phase, int> outcomes;
   int without_lost = 0;  // executions without lost hosts that succeeded, of those known at the end
+  int stayed = 0, gave_up_absent = 0;
   std::map<Fault, int> injected;
   int found_out = 0;
   std::map<std::string, int> operated;
@@ -51,6 +52,8 @@ void RunSeed(uint64_t seed, Totals& totals) {
   for (const std::string& violation : simulation.violations()) ADD_FAILURE() << violation;
   for (const auto& [phase, count] : simulation.outcomes()) totals.outcomes[phase] += count;
   totals.without_lost += simulation.succeeded_without_lost();
+  totals.stayed += simulation.stayed();
+  totals.gave_up_absent += simulation.gave_up_absent();
   for (const auto& [fault, count] : simulation.injected()) totals.injected[fault] += count;
   totals.found_out += simulation.found_out();
   for (const auto& [phase, count] : simulation.seen()) totals.seen[phase] += count;
@@ -89,6 +92,8 @@ TEST(SimulationTest, NothingIsLostOrHalfCommittedInAnyInterleaving) {
   EXPECT_GT(totals.outcomes[v1::Execution::FAILED], static_cast<int>(seeds) / 10);
   EXPECT_GT(totals.outcomes[v1::Execution::CANCELLED], 0);
   EXPECT_GT(totals.without_lost, static_cast<int>(seeds) / 10);
+  EXPECT_GT(totals.stayed, static_cast<int>(seeds));
+  EXPECT_GT(totals.gave_up_absent, static_cast<int>(seeds) / 10);
   EXPECT_GT(totals.seen[v1::State::READY], static_cast<int>(seeds));
   EXPECT_GT(totals.seen[v1::State::BUILDING], static_cast<int>(seeds) / 2);
   EXPECT_GT(totals.seen[v1::State::DEGRADED], static_cast<int>(seeds) / 10);
