@@ -18,6 +18,7 @@ STATE = "jobs/test/states/victim"
 ARRAYS = [Array("w", "f32", (12, 8))]
 ROWS = text_sharding("{devices=[6,1]<=[6]}", 0, 1, 2, 3, 4, 5)
 COLUMNS = text_sharding("{devices=[1,4]<=[4]}", 0, 1, 2, 3)
+ELSEWHERE = text_sharding("{replicated}", 0, 1, 2, 3, 4, 5)
 
 
 def box_sharding(*entries):
@@ -229,15 +230,17 @@ class BadInputTest(ClusterTest):
     def test_execution_of_an_unknown_state(self):
         self.start_refused(NOT_FOUND, ["jobs/test/states/absent"], state="jobs/test/states/absent")
 
-    def test_targets_that_miss_an_array_or_name_another(self):
-        self.start_refused(INVALID, ["w"], targets=targets([], COLUMNS))
+    def test_targets_that_name_an_array_twice_or_another(self):
+        self.start_refused(INVALID, ["w", "repeated"], targets=targets([*ARRAYS, *ARRAYS], COLUMNS))
         self.start_refused(INVALID, ["v"], targets=targets([*ARRAYS, Array("v", "f32", (1,))], COLUMNS))
 
     def test_plan_with_another_source(self):
-        plan = self.plans.CreatePlan(plan_pb2.CreatePlanRequest(spec=self.spec(source=COLUMNS, target=ROWS)), timeout=20).plan
+        plan = self.plans.CreatePlan(plan_pb2.CreatePlanRequest(spec=self.spec(source=COLUMNS, target=ELSEWHERE)), timeout=20).plan
         request = reshard_pb2.StartExecutionRequest(state=STATE, expected_generation=1, plan=plan.name)
         info = self.refused(PRECONDITION, [], self.controller.reshards.StartExecution, request)
         self.assertEqual(info.reason, "PLAN_SOURCE_MISMATCH")
+        request.lose_absent_hosts = True
+        self.refused(INVALID, ["lose_absent_hosts"], self.controller.reshards.StartExecution, request)
 
     def test_neither_targets_nor_plan(self):
         request = reshard_pb2.StartExecutionRequest(state=STATE, expected_generation=1)

@@ -77,8 +77,11 @@ class CommandTest(ClusterTest):
         execution = self.json("reshard", STATE, "--plan", dry["plan"])
         self.assertEqual((execution["phase"], execution["targetGeneration"]), ("SUCCEEDED", "2"))
         self.assertEqual(execution["plan"], dry["plan"])
-        self.ctl("reshard", STATE, "--plan", dry["plan"], code=1)
-        self.assertIn("the state already lies where it leads", self.last_stderr)
+        again = self.json("reshard", STATE, "--plan", dry["plan"])
+        self.assertEqual((again["phase"], again["targetGeneration"], again["summary"]["totalBytes"]), ("SUCCEEDED", "2", "0"))
+        self.assertIn(f"nothing to move: {STATE} lies where it was to go\n",
+                      self.ctl("reshard", STATE, "--targets", str(self.folder / "targets.yaml")))
+        self.assertIn("lose_absent_hosts", self._error("reshard", STATE, "--plan", dry["plan"], "--lose-absent-hosts"))
 
         self._lists_what_happened(execution)
         self._gets_every_array()

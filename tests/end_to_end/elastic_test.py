@@ -38,9 +38,9 @@ class ElasticTest(ClusterTest):
         before = self.check_everywhere(name, 1, ARRAYS)
         backwards = targets(ARRAYS, text_sharding("{devices=[6,1]<=[6]}", 5, 4, 3, 2, 1, 0))
         execution = self.move(name, 1, backwards, FREE)
-        self.assertEqual(execution.summary.kept_bytes, execution.summary.total_bytes)
+        self.assertEqual((execution.target_generation, execution.summary.total_bytes, list(execution.hosts)), (1, 0, []))
         self.assertEqual([list(chosen.devices.ids) for chosen in execution.target_device_lists], [[0, 1, 2, 3, 4, 5]])
-        self.assertEqual(self.check_everywhere(name, 2, ARRAYS), before)
+        self.assertEqual(self.check_everywhere(name, 1, ARRAYS), before)
         self.delete(name)
 
     def test_the_state_follows_the_order_chosen(self):
@@ -97,7 +97,7 @@ class ElasticTest(ClusterTest):
         try:
             refusal = self._refused("STATE_NOT_READY", name, to, [])
             self.assertIn(f"{name} is DEGRADED", refusal.details())
-            self.assertIn(f"remeshctl reshard {name} -f TARGETS --lost-devices 4,5 ", refusal.details())
+            self.assertIn(f"remeshctl reshard {name} -f TARGETS --lose-absent-hosts (or --lost-devices 4,5) ", refusal.details())
             self._refused("STATE_NOT_READY", name, to, [4])  # device 5 held a part of it too
             self._refused("", name, targets(ARRAYS, ROWS), [4, 5])  # they cannot be targets
             execution = self.move(name, 1, to, plan_pb2.PlanOptions(lost_device_ids=[4, 5]))
@@ -113,6 +113,29 @@ class ElasticTest(ClusterTest):
         self.check_everywhere(name, 3, ARRAYS)
         self.delete(name)
 
+    def test_absent_hosts_are_left_behind_without_naming_their_devices(self):
+        name = "jobs/elastic/states/absent"
+        self.create_and_write(name, ARRAYS, HALVES)
+        to = targets(ARRAYS, text_sharding("{devices=[1,4]<=[4]}", 3, 2, 1, 0))
+        self._lose_host_2(name, state_pb2.State.DEGRADED)
+        try:
+            part = targets(ARRAYS[:-1], to.shardings["all"])
+            refusal = self._refused("", name, part, [], lose_absent_hosts=True)  # b would stay there
+            self.assertIn('targets.arrays: value "b" must be named', refusal.details())
+            started = self.controller.start_reshard(name, 1, to, lose_absent_hosts=True)
+            execution = self.controller.wait_execution(started.name)
+            self.assertEqual({host.host for host in execution.hosts}, {"host-0", "host-1"})
+            self.assertEqual(list(execution.lost_device_ids), [4, 5])
+            state = self.state(name)
+            self.assertEqual((state.generation, state.phase), (execution.target_generation, state_pb2.State.READY))
+            self.check_on(("host-0", "host-1"), name, state.generation)
+            # With nobody lost it is like any other move: here, one that has nothing to do.
+            again = self.controller.start_reshard(name, state.generation, to, lose_absent_hosts=True)
+            self.assertEqual((again.target_generation, list(again.lost_device_ids)), (state.generation, []))
+        finally:
+            self.cluster.start_worker("host-2")
+        self.delete(name)
+
     def test_what_only_the_lost_held_is_lost(self):
         name = "jobs/elastic/states/only"
         self.create_and_write(name, ARRAYS, ROWS)
@@ -120,6 +143,7 @@ class ElasticTest(ClusterTest):
         self._lose_host_2(name, state_pb2.State.LOST)
         try:
             self._refused("DATA_LOSS", name, to, [4, 5])
+            self._refused("DATA_LOSS", name, to, [], lose_absent_hosts=True)
         finally:
             self.cluster.start_worker("host-2")
         self.wait_until("the state is READY", lambda: self.state(name).phase == state_pb2.State.READY)
@@ -130,9 +154,9 @@ class ElasticTest(ClusterTest):
         self.cluster.workers["host-2"].kill()
         self.wait_until("the state has lost a host", lambda: self.state(name).phase == phase)
 
-    def _refused(self, reason: str, name: str, to: reshard_pb2.Targets, lost) -> grpc.RpcError:
+    def _refused(self, reason: str, name: str, to: reshard_pb2.Targets, lost, **more) -> grpc.RpcError:
         with self.assertRaises(grpc.RpcError) as refusal:
-            self.controller.start_reshard(name, 1, to, plan_pb2.PlanOptions(lost_device_ids=lost))
+            self.controller.start_reshard(name, 1, to, plan_pb2.PlanOptions(lost_device_ids=lost), **more)
         info = errors.error_info(refusal.exception)
         if reason:
             self.assertEqual(info.reason, reason)

@@ -43,7 +43,6 @@ class StayTest(ClusterTest):
         self.create_and_write(name, ARRAYS, ROWS)
         places = self.check_everywhere(name, 1, ARRAYS)
         started = self.start(name, targets(ARRAYS, ROWS_ALSO), request_id="once")
-        print("copied", moved_bytes(self.controller.wait_execution(started.name)), "bytes to generation", started.target_generation)
         self.check_stayed(started)
         self.assertEqual(self.controller.wait_execution(started.name), started)
         self.assertEqual(self.start(name, targets(ARRAYS, ROWS_ALSO), request_id="once"), started)
