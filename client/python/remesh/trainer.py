@@ -141,7 +141,7 @@ class Trainer:
 
     def wait_returned(self, state: str, timeout_seconds: float = _CALL_SECONDS) -> None:
         """Waits until the worker has let go of what this trainer lent it of the state: when the generation is retired, unsealed or deleted.
-        Then the memory may be written and freed. TimeoutError."""
+        Then the memory may be written and freed. TimeoutError. A move that has nothing to move retires nothing: unseal() instead."""
         give_up = time.monotonic() + timeout_seconds
         loan = self._loans.get(state)
         while loan and loan.held(lambda: self._is_lent(state, loan.generation), give_up):
