@@ -70,10 +70,15 @@ void Simulation::AskToDelete(const std::string& state) {
 void Simulation::CheckDeleted(const v1::State& state, const v1::DeleteStateResponse& response) {
   ++deletions_waited_;
   absent_named_ += response.absent_hosts_size();
-  std::set<std::string> attached;
+  // The server answers in the middle of an event: who attached later in it is not welcomed yet.
+  std::set<std::string> welcomed, attached;
+  for (const auto& [id, stream] : streams_) {
+    if (stream.open && stream.welcomed) welcomed.insert(workers_[stream.worker].model->host());
+  }
   const auto workers = AskNow<v1::ListWorkersResponse>(v1::ListWorkersRequest());
   for (const v1::Worker& worker : workers.workers()) {
-    if (worker.alive()) attached.insert(worker.registration().host());
+    const std::string& host = worker.registration().host();
+    if (worker.alive() && welcomed.contains(host)) attached.insert(host);
   }
   const std::set<std::string> named(response.absent_hosts().begin(), response.absent_hosts().end());
   for (const std::string& host : named) {
@@ -85,6 +90,8 @@ void Simulation::CheckDeleted(const v1::State& state, const v1::DeleteStateRespo
     if (named.contains(host) || (!attached.contains(host) && !LiesOn(state, host))) continue;
     for (const auto& [key, held] : worker.model->held()) {
       if (held.state_uid != state.uid()) continue;
+      // What moved away is retired, and that command may be on its way still.
+      if (key.second < state.generation() && !LiesOn(state, host)) continue;
       Violate(absl::StrCat(host, " holds generation ", key.second, " of ", state.name(),
                            ", whose deletion was waited for"));
     }
