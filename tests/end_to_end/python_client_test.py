@@ -99,6 +99,16 @@ class PythonClientTest(ClusterTest):
             self.cluster.wait_workers()
             return result.result()
 
+    def test_a_layout_that_is_there_already_moves_nothing(self):
+        state = self.ready("jobs/test/states/same")
+        same = state.reshard({name: array.layout for name, array in self.arrays().items()}).wait()
+        self.assertEqual((same.generation, same.crossing_bytes), (1, 0))
+        self.check(state, 1)
+        part = state.reshard({"v": layout.replicated(self.devices)}).wait()
+        self.check(state, part.generation)
+        state.delete(wait=20)
+
+
     def test_a_state_that_was_written_cannot_be_written_again(self):
         state = self.ready("jobs/test/states/once")
         with self.assertRaises(errors.StateCommitted):
