@@ -18,9 +18,9 @@ inline constexpr double kSlowerMax = 4;
 // the moves; bounds, costs and peaks are computed anew, and none of the plan's own figures is
 // trusted. INVALID_ARGUMENT (PLAN_INVALID) says why the plan does not answer the request, or
 // (PLAN_TOO_SLOW) that it is no plan to answer others with: its busiest link is busy for more than
-// kSlowerMax times its bound, or its windows take more than kSlowerMax times those that this planner
-// makes for the same moves. RESOURCE_EXHAUSTED (PLAN_TOO_LARGE) when the replay would take too long; the budget's status when
-// that is spent. REQUIRES: DecodePlan() made the plan.
+// kSlowerMax times its bound, or its windows take more than kSlowerMax times those that this
+// planner makes for the same moves. RESOURCE_EXHAUSTED (PLAN_TOO_LARGE) when the replay would take
+// too long; the budget's status when that is spent. REQUIRES: DecodePlan() made the plan.
 absl::StatusOr<Plan> Repriced(const CanonicalRequest& request, const Plan& plan,
                               Budget& budget = Budget::Unlimited());
 

@@ -42,8 +42,8 @@ std::string LabelsOf(const v1::State& state) {
   return absl::StrJoin(sorted, ",", absl::PairFormatter("="));
 }
 
-// The hosts because of which the state is LOST or DEGRADED: those that are away or came back without their
-// shards, and those that hold a newer generation than the journal knows.
+// The hosts because of which the state is LOST or DEGRADED: those that are away or came back
+// without their shards, and those that hold a newer generation than the journal knows.
 std::string LostHosts(const v1::State& state) {
   std::vector<std::string> hosts(state.lost_hosts().begin(), state.lost_hosts().end());
   for (const std::string& host : state.newer_hosts()) hosts.push_back(host + "(newer)");

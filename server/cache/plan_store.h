@@ -22,8 +22,6 @@ namespace remesh::server {
 // bound to. Both outlive the process. Writes happen on a thread of its own. Losing a plan costs
 // time, so errors of the disk do not reach callers: damaged rows and files are set aside, logged
 // and counted. Thread-safe.
-// Has the calls of the cache, each once for callers and once for its thread, so it has more than 25
-// methods.
 class PlanStore : public DiskTier {
  public:
   struct Options {

@@ -20,8 +20,7 @@ namespace remesh::service {
 
 // The settings of one binary. Each setting is one row, from which come its entry in the YAML file,
 // its flag, its --help text and its part of the commented example file. When a row is added, its
-// variable holds the default. The variable must outlive the table. Not thread-safe. Has more than 25
-// methods, because each kind of setting has one.
+// variable holds the default. The variable must outlive the table. Not thread-safe.
 //
 //   Settings settings;
 //   settings.Section("Network");

@@ -24,8 +24,9 @@ LinkNames LinksOf(const DataThread& data);
 // The peers of an attempt, each with its address on the link that the two hosts use: both pick the
 // same, because both pick from the same table. An encrypted stream goes first: the table lists
 // nothing else if data is to be encrypted. Then the link between devices, unless the planner names
-// no communicators for it although some hosts lack it. Then the stream. FAILED_PRECONDITION (NO_COMMON_TRANSPORT) names a host that lists none of this host's links.
-// REQUIRES: prepare.self is in the table.
+// no communicators for it although some hosts lack it. Then the stream. FAILED_PRECONDITION
+// (NO_COMMON_TRANSPORT) names a host that lists none of this host's links. REQUIRES: prepare.self
+// is in the table.
 absl::StatusOr<std::vector<Peer>> PeersOf(const v1::Prepare& prepare, const LinkNames& links);
 
 }  // namespace remesh::worker

@@ -25,8 +25,7 @@ namespace remesh::worker {
 //                                                           |                 v
 //                                                           +----------- kCommitted
 //
-// The attempt reports kFailed to the planner, which then aborts it. The class has more than 25
-// methods because every event and every command has one.
+// The attempt reports kFailed to the planner, which then aborts it.
 class Attempt {
  public:
   enum class Phase {

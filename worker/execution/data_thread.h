@@ -20,8 +20,7 @@ namespace remesh::worker {
 
 // The one thread that drives a transport, the devices and every mover. It sleeps while there is
 // nothing to do. All methods are thread-safe. They answer through callbacks, which run on this
-// thread and must not block. Callers may name an attempt by any string. The class has more than 12
-// fields because it keeps copies of the transport's traits for other threads.
+// thread and must not block. Callers may name an attempt by any string.
 class DataThread {
  public:
   struct Opening {

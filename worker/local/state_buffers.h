@@ -24,8 +24,6 @@ namespace remesh::worker {
 // Carries out the trainers' operations on this host's buffers. This class knows the states that the
 // planner assigned; the store knows the states that are allocated. Errors name the field and value.
 // Not thread-safe.
-// It has a method for each call of trainers and each command of the planner: it has more than 25
-// methods.
 class StateBuffers {
  public:
   struct Hooks {

@@ -138,9 +138,9 @@ class Transport {
   // cannot be reached is no error here (never UNAVAILABLE): operations with it fail.
   virtual absl::StatusOr<std::unique_ptr<PeerGroup>> Open(int self, std::vector<Peer> peers) = 0;
 
-  // The same, with lasting connections if the transport has them and several peers are windowed. All
-  // other kept connections end then; otherwise all stay. Errors also: FAILED_PRECONDITION (COMMUNICATORS_GONE) if the connections to be reused are not
-  // here.
+  // The same, with lasting connections if the transport has them and several peers are windowed.
+  // All other kept connections end then; otherwise all stay. Errors also: FAILED_PRECONDITION
+  // (COMMUNICATORS_GONE) if the connections to be reused are not here.
   virtual absl::StatusOr<std::unique_ptr<PeerGroup>> OpenLasting(int self, std::vector<Peer> peers,
                                                                  const Lasting& lasting) {
     return Open(self, std::move(peers));

@@ -107,8 +107,9 @@ bool HasCommitted(const Membership& membership, const std::string& host,
 }
 
 // Notes the write of the host's shards that the move reads, if trainers could have written them
-// since the state was READY; from now on the host keeps trainers from writing. FAILED_PRECONDITION (WRITE_DIFFERS): it is not that of other hosts, because a trainer has
-// written since the state was READY.
+// since the state was READY; from now on the host keeps trainers from writing. FAILED_PRECONDITION
+// (WRITE_DIFFERS): it is not that of other hosts, because a trainer has written since the state was
+// READY.
 absl::Status NoteSource(const std::string& host, const StateEntry& state,
                         const WorkerRegistry& workers, ExecutionEntry& entry) {
   if (!state.placed->hosts.contains(host) || entry.spared_hosts.contains(host) || IsFixed(state)) {

@@ -73,8 +73,8 @@ absl::StatusOr<const StateEntry*> FindState(std::string_view field, const std::s
 
 // The state's phase, by which the server decides: MOVING while an execution runs; LOST when a host
 // is away, or back without what was committed there; READY when every host has sealed everything,
-// all name the same write, and what must be on disk for that is there; otherwise BUILDING. Ignores the hosts in `spared`. Never DEGRADED,
-// for which everything is decided as for LOST.
+// all name the same write, and what must be on disk for that is there; otherwise BUILDING. Ignores
+// the hosts in `spared`. Never DEGRADED, for which everything is decided as for LOST.
 v1::State::Phase PhaseOf(const StateEntry& state, const WorkerRegistry& workers,
                          const std::set<std::string>& spared = {});
 
