@@ -46,6 +46,9 @@ class ReshardTest(ClusterTest):
         self.assertEqual(errors.error_info(sealed.exception).reason, "STATE_COMMITTED")
         for trainer in self.trainers.values():
             trainer.unseal(name, write="2")
+        state = state_pb2.GetStateRequest(name=name)
+        self.wait_until("the server knows who has not sealed",
+                        lambda: len(self.controller.states.GetState(state, timeout=CALL_SECONDS).unsealed_hosts) == len(self.trainers))
         with self.assertRaises(grpc.RpcError) as waited:
             self.controller.wait_ready(name, 0.5)
         self.assertIn("it is BUILDING; not sealed on host-0", " ".join(waited.exception.__notes__))
