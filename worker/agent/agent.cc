@@ -18,11 +18,17 @@ std::string KeyOf(const v1::AttemptId& id) {
   return absl::StrCat(id.execution(), "#", id.attempt());
 }
 
+// Whether the command says that what is written once is committed.
+bool TellsCommittedWrite(const v1::AttachResponse& response) {
+  const v1::Assignment& assignment = response.assign_state().assignment();
+  return response.has_commit_write() || (assignment.write_once() && assignment.committed());
+}
+
 // Commands that no journal may forget once they were carried out, and Welcome, which says whose
 // journal it is.
 bool BindsToJournal(const v1::AttachResponse& response) {
   return response.has_welcome() || response.has_commit() || response.has_retire() ||
-         response.has_abort() || response.has_forget_state() || response.has_commit_write();
+         response.has_abort() || response.has_forget_state() || TellsCommittedWrite(response);
 }
 
 absl::Status WorkerStops() {

@@ -82,6 +82,27 @@ TEST_F(AgentTest, WhoWaitsForAStateThatIsWrittenOnceReadsItWhenItIsCommitted) {
   EXPECT_TRUE(hosts_[0]->GetShards(1).ok());
 }
 
+// A host without shards, or one that came back without them, learns of the commit by its assignment
+// alone. Regression: a server with a journal from before the commit had it filled again.
+TEST_F(AgentTest, NoJournalMayForgetACommitThatAnAssignmentTold) {
+  const auto assign = [&](bool committed, bool write_once, uint64_t sequence) {
+    Command(0, [&](v1::AttachResponse& c) {
+      v1::Assignment& assignment = *c.mutable_assign_state()->mutable_assignment();
+      assignment.set_state(kState);
+      assignment.set_state_uid("uid");
+      assignment.set_generation(1);
+      assignment.set_write_once(write_once);
+      assignment.set_committed(committed);
+      c.mutable_position()->set_leadership("first");
+      c.mutable_position()->set_sequence(sequence);
+    });
+    return hosts_[0]->Attach().position().sequence();
+  };
+  EXPECT_EQ(assign(/*committed=*/false, /*write_once=*/true, 7), 0u) << "it may be filled again";
+  EXPECT_EQ(assign(/*committed=*/true, /*write_once=*/false, 8), 0u);
+  EXPECT_EQ(assign(/*committed=*/true, /*write_once=*/true, 9), 9u);
+}
+
 // Two hosts whose devices may fail.
 class AgentWithGpusTest : public TestDevicesTest {
  protected:
