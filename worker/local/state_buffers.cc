@@ -203,11 +203,15 @@ void StateBuffers::OnWelcome() {
 }
 
 std::optional<Generation> StateBuffers::Absent(const std::string& state) const {
-  const v1::Assignment* assignment = ToBuild(state);
-  if (assignment == nullptr || !assignment->shards().empty() || Newest(state) != nullptr)
+  const auto it = assigned_.find(state);
+  if (it == assigned_.end() || !it->second.shards().empty() || Newest(state) != nullptr)
     return std::nullopt;
+  // The other hosts commit what is written once without waiting for calls here.
+  const bool first = it->second.write_once() && it->second.generation() == kFirst;
+  const bool late = first && it->second.committed() && !passed_.contains(state);
+  if (!late && ToBuild(state) == nullptr) return std::nullopt;
   Generation nothing;
-  *nothing.manifest.mutable_assignment() = *assignment;
+  *nothing.manifest.mutable_assignment() = it->second;
   return nothing;
 }
 

@@ -186,6 +186,23 @@ TEST_F(WriteOnceTest, AHostWithoutShardsKnowsTheCommitFromItsWorker) {
   EXPECT_TRUE(Read().ok()) << "committed stays committed";
 }
 
+// A process there that stood still sees the commit of the other hosts before it calls. Regression:
+// it was told that buffers are missing on its host.
+TEST_F(WriteOnceTest, AHostWithoutShardsMayCallAfterTheCommit) {
+  v1::Assignment nothing = Once(/*committed=*/true);
+  nothing.clear_shards();
+  buffers_->Assign(nothing);
+  ASSERT_TRUE(Allocate().ok());
+  EXPECT_EQ(shards_.state_uid(), "uid");
+  EXPECT_THAT(shards_.shards(), SizeIs(0));
+  EXPECT_TRUE(SealOf("uid").ok());
+  EXPECT_EQ(Reason(SealOf("earlier")), "STATE_REPLACED");
+  EXPECT_EQ(Reason(Unseal()), "WRITE_ONCE");
+  nothing.set_generation(2);  // the state has moved on
+  buffers_->Assign(nothing);
+  EXPECT_EQ(Reason(Allocate()), "STATE_COMMITTED");
+}
+
 TEST_F(WriteOnceTest, ACommitBeforeTheStateIsReportedCounts) {
   ASSERT_TRUE(Allocate().ok());
   ASSERT_TRUE(Seal().ok());
