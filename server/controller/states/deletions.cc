@@ -40,7 +40,11 @@ Deletion Deletions::Delete(const DeletionCall& call, const std::string& name,
   Deletion deletion{.records = confirmations_.Take(),
                     .then = {.call = call, .name = name, .gone = {}}};
   for (const auto& [state, hosts] : gone) {
-    const Tombstone tombstone = tombstones_.Make(hosts);
+    // If it was deleted before, the journal has a row for each host of that deletion. Such a row must
+    // not outlive that of the state.
+    for (const std::string& host : hosts) tombstones_.Await(host, state);
+    const Tombstone* earlier = tombstones_.Find(state);
+    const Tombstone tombstone = tombstones_.Make(earlier != nullptr ? earlier->hosts : hosts);
     for (Record& record : TombstoneRecords(state, tombstone)) {
       deletion.records.push_back(std::move(record));
     }

@@ -157,6 +157,20 @@ TEST_F(DeletionsTest, WhatIsToBeForgottenIsWrittenBeforeTheNextDeletion) {
   EXPECT_EQ(OnDisk().at(key).hosts, std::set<std::string>{"b"});
 }
 
+// What an absent host holds of a deleted state may be deleted again. Regression: the journal kept a
+// row of a host that only the first deletion named, and was not read once the state's row was gone.
+TEST_F(DeletionsTest, ADeletionOfWhatWasDeletedWaitsForTheHostsOfBoth) {
+  const StateKey key = Delete(1, {"a", "b"}, /*wait=*/false);
+  Delete(2, {"a", "c"}, /*wait=*/false);
+  EXPECT_EQ(Absent(2), (Hosts{"a", "b", "c"}));
+  EXPECT_EQ(OnDisk().at(key).hosts, states_.tombstones().Find(key)->hosts);
+  for (const char* host : {"a", "b", "c"}) deletions_.OnForgotten(host, key, out_);
+  WriteAll();
+  EXPECT_EQ(OnDisk().at(key).hosts, std::set<std::string>());
+  Write(NoTombstoneRecords(key, *states_.tombstones().Find(key)));
+  EXPECT_TRUE(disk_.empty());
+}
+
 TEST_F(DeletionsTest, ATombstoneOfAnEarlierReleaseIsReadAndCutIntoRows) {
   const StateKey key{.name = kState, .uid = kUid};
   disk_[absl::StrCat("deleted/", kState, "@", kUid)] = "7\na\nb\nc";
