@@ -30,8 +30,7 @@ class ReconcileTest : public StatesTestWorld {
                       .execution = unknown});
   }
   void Bury(const std::string& uid) {
-    states_.OnDeleted({.call = {}, .name = "none", .gone = {{{kState, uid}, {.hosts = {"a"}}}}},
-                      out_);
+    states_.OnDeleted({.name = "none", .gone = {{{kState, uid}, {.hosts = {"a"}}}}}, out_);
   }
 
   std::string uid_;

@@ -37,11 +37,10 @@ bool Deletions::JoinPast(const DeletionCall& call, const std::string& name, Outb
 Deletion Deletions::Delete(const DeletionCall& call, const std::string& name,
                            const std::map<StateKey, std::set<std::string>>& gone) {
   // What is to be forgotten of earlier tombstones must not come after new ones.
-  Deletion deletion{.records = confirmations_.Take(),
-                    .then = {.call = call, .name = name, .gone = {}}};
+  Deletion deletion{.records = confirmations_.Take(), .then = {.name = name, .gone = {}}};
   for (const auto& [state, hosts] : gone) {
-    // If it was deleted before, the journal has a row for each host of that deletion. Such a row must
-    // not outlive that of the state.
+    // If it was deleted before, the journal has a row for each host of that deletion. Such a row
+    // must not outlive that of the state.
     for (const std::string& host : hosts) tombstones_.Await(host, state);
     const Tombstone* earlier = tombstones_.Find(state);
     const Tombstone tombstone = tombstones_.Make(earlier != nullptr ? earlier->hosts : hosts);
@@ -50,7 +49,7 @@ Deletion Deletions::Delete(const DeletionCall& call, const std::string& name,
     }
     deletion.then.gone[state] = tombstone;
   }
-  on_the_way_[name];
+  on_the_way_[name].push_back(call);
   return deletion;
 }
 
@@ -67,10 +66,8 @@ void Deletions::OnDeleted(const StateDeleted& deleted, Outbox& out) {
 void Deletions::Answer(const StateDeleted& deleted, Outbox& out) {
   std::set<StateKey> states;
   for (const auto& [state, tombstone] : deleted.gone) states.insert(state);
-  Answer(deleted.call, states, out);
-  const auto joined = on_the_way_.extract(deleted.name);
-  if (joined.empty()) return;
-  for (const DeletionCall& call : joined.mapped()) Answer(call, states, out);
+  const auto calls = on_the_way_.extract(deleted.name);
+  for (const DeletionCall& call : calls.mapped()) Answer(call, states, out);
 }
 
 // Answers the call now, or later if it waits.
@@ -101,6 +98,13 @@ void Deletions::OnReported(const std::string& host, const StateKey& state) {
 void Deletions::OnForgotten(const std::string& host, const StateKey& state, Outbox& out) {
   confirmations_.Add(tombstones_.Confirm(host, state), out);
   waits_.OnConfirmed(host, state, out);
+}
+
+void Deletions::DropCall(CallId dropped) {
+  for (auto& [name, calls] : on_the_way_) {
+    std::erase_if(calls, [&](const DeletionCall& call) { return call.call == dropped; });
+  }
+  waits_.Drop(dropped);
 }
 
 void Deletions::OnRegistered(const v1::Register& registration, Outbox& out) {

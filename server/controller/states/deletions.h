@@ -54,7 +54,8 @@ class Deletions {
   void OnRegistered(const v1::Register& registration, Outbox& out);
   void OnConfirmationsSaved(Outbox& out) { confirmations_.OnSaved(out); }
 
-  void DropCall(CallId call) { waits_.Drop(call); }
+  // The caller has gone.
+  void DropCall(CallId call);
   // Answers the calls that wait: nothing is confirmed any more.
   void EndCalls(const absl::Status& why, Outbox& out) { waits_.EndAll(why, out); }
 
@@ -68,7 +69,7 @@ class Deletions {
   Tombstones tombstones_;
   Confirmations confirmations_;
   DeletionWaits waits_;
-  // Calls that joined a deletion on its way to the disk, by the state's name.
+  // The calls of a deletion on its way to the disk, by the state's name.
   std::map<std::string, std::vector<DeletionCall>> on_the_way_;
 };
 

@@ -327,6 +327,23 @@ TEST_F(DeletionsTest, ACallerThatLeavesChangesNothingForOthers) {
   EXPECT_EQ(Absent(2), Hosts{});
 }
 
+// Regression: such a call was kept until the hosts had confirmed.
+TEST_F(DeletionsTest, ACallerThatLeavesBeforeTheDeletionIsOnDiskWaitsForNoHost) {
+  Attach("a");
+  const StateKey key{.name = kState, .uid = kUid};
+  const Deletion deletion = states_.Delete({.call = 1, .wait = true}, kState, {{key, {"a"}}});
+  EXPECT_TRUE(deletions_.Join({.call = 2, .wait = true}, kState));
+  EXPECT_TRUE(deletions_.Join({.call = 3, .wait = true}, kState));
+  deletions_.DropCall(1);
+  deletions_.DropCall(2);
+  states_.OnDeleted(deletion.then, out_);
+  deletions_.Answer(deletion.then, out_);
+  deletions_.EndCalls(absl::AbortedError("ended"), out_);
+  EXPECT_TRUE(Replies(1).empty());
+  EXPECT_TRUE(Replies(2).empty());
+  EXPECT_EQ(Replies(3).size(), 1u);
+}
+
 TEST_F(DeletionsTest, ACallWaitsForAllStatesOfTheName) {
   Attach("a");
   Attach("b");

@@ -43,7 +43,7 @@ class UpdateStateTest : public StatesTestWorld {
   }
   v1::State::Phase Phase() { return PhaseOf(*Find(), membership_.workers()); }
   void ReplaceBy(bool write_once, const std::vector<std::string>& hosts) {
-    states_.OnDeleted({.call = 0, .name = kState, .gone = {}}, out_);
+    states_.OnDeleted({.name = kState, .gone = {}}, out_);
     CreateState create = Asked(hosts);
     create.request.mutable_state()->set_write_once(write_once);
     states_.OnCreated(std::get<StateCreated>(states_.Create(1, create, now_, out_)->then), out_);

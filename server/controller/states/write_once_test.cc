@@ -101,7 +101,7 @@ TEST_F(WriteOnceTest, AHostThatComesBackWithoutShardsOfACommittedWriteIsLost) {
 }
 
 TEST_F(WriteOnceTest, WithoutTheFlagAHostThatComesBackWithoutShardsIsFilledAgain) {
-  states_.OnDeleted({.call = {}, .name = kState, .gone = {}}, out_);
+  states_.OnDeleted({.name = kState, .gone = {}}, out_);
   CreateOnce(false);
   SealAllAndWrite();
   EXPECT_EQ(Phase(), "READY");
@@ -226,7 +226,7 @@ TEST_F(WriteOnceTest, WhatIsBeingDeletedOrMovedIsNotCommitted) {
 TEST_F(WriteOnceTest, ACommitOfADeletedStateMeansNothing) {
   for (const char* host : {"a", "b"}) Seal(host);
   std::vector<FollowUp> on_their_way = out_.TakeFollowUps();
-  states_.OnDeleted({.call = {}, .name = kState, .gone = {}}, out_);
+  states_.OnDeleted({.name = kState, .gone = {}}, out_);
   states_.OnWriteCommitted(std::get<WriteCommitted>(on_their_way.at(0)), out_);
   CreateOnce(true);
   states_.OnWriteCommitted(std::get<WriteCommitted>(on_their_way.at(0)), out_);

@@ -48,7 +48,6 @@ struct DeletionCall {
   bool wait = false;
 };
 struct StateDeleted {
-  DeletionCall call;
   std::string name;
   std::map<StateKey, Tombstone> gone;
 };
