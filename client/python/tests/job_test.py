@@ -2,17 +2,22 @@
 """Jobs of NumPy arrays over real workers: what is saved is restored, in any layout, by a world of
 any size."""
 
+import concurrent.futures
 import os
 import shutil
+import threading
 import time
 import unittest
+from unittest import mock
 
 import numpy as np
 
 import remesh
 from remesh import errors, job, local_group, names, storage
 from remesh.job import pieces
+from remesh.job.worlds import Worlds
 from remesh.testing import LocalCluster
+from remesh.worker import LocalState
 
 _BIN = os.environ.get("REMESH_BIN_DIR", "build/release/bin")
 
@@ -315,6 +320,37 @@ class JobTest(unittest.TestCase):
 
         self.world("old", 2, function)
         self.check_restored("old", 2, 5, 2)
+
+    # Regression: the later world deletes the save, which it saw unfinished, and
+    # the earlier one deleted the save before it: nothing was left.
+    def test_a_save_that_commits_while_a_later_world_begins_costs_no_older_one(self):
+        listed, committed = threading.Event(), threading.Event()
+        end_move, seal, later = Worlds._end_move, LocalState.seal, []
+
+        def looks_and_waits(worlds, state):
+            listed.set()
+            committed.wait(60)
+            end_move(worlds, state)
+
+        def seals_late(local, *which):
+            if not later:
+                later.append(pool.submit(self.check_restored, "followed", 1, 1, 1))
+                listed.wait(60)
+            return seal(local, *which)
+
+        def function(core):
+            world = World(core.rank, core.size, values(1), whole=("s",))
+            core.save_pieces(world.pieces(), 1, extra={"rank": 0}, block=True)
+            with mock.patch.object(Worlds, "_end_move", looks_and_waits), mock.patch.object(
+                LocalState, "seal", seals_late
+            ):
+                core.save_pieces(world.pieces(), 2, block=True)
+                committed.set()
+                return later[0].result()
+
+        with concurrent.futures.ThreadPoolExecutor() as pool:
+            found = self.world("followed", 1, function)[0]
+        self.assertEqual(names.parse(found), names.SaveId(1, 1))
 
     def test_picks_a_step_that_is_kept(self):
         def saves(core):

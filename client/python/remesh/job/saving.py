@@ -349,10 +349,18 @@ class Saver:
             metadata={"state": save.name, "step": str(save.step)},
         )
 
-    # Keeps the newest saves.
+    # Keeps the newest saves. Of a committed save: a world that begins after
+    # later_world() sees it whole, but one that has begun may have seen it
+    # unfinished, and deletes it.
     def _delete_older(self, name: str) -> None:
         own = names.parse(name)
-        older = [state for state_id, state in self._worlds.saves() if state_id < own]
+        try:
+            if self._worlds.later_world():
+                return
+            older = [state for state_id, state in self._worlds.saves() if state_id < own]
+        except errors.RemeshError as error:
+            _LOG.warning("the saves before %s stay: %s", name, error)
+            return
         for state in older[self._settings.keep - 1 :]:
             try:
                 state.delete()
