@@ -108,8 +108,6 @@ TEST_F(BadInputTest, Executions) {
   ExpectStartRefused([](auto& r) { r.mutable_deadline()->set_seconds(-1); }, kInvalid, "deadline");
   ExpectStartRefused([](auto& r) { r.mutable_deadline()->set_seconds(int64_t{1} << 62); }, kInvalid,
                      "deadline");
-  ExpectStartRefused([](auto& r) { r.mutable_targets()->clear_arrays(); }, kInvalid,
-                     "targets.arrays");
   ExpectStartRefused([](auto& r) { r.mutable_targets()->mutable_arrays(0)->set_name("v"); },
                      kInvalid, "targets.arrays[0].name");
   ExpectStartRefused([](auto& r) { r.set_request_id(std::string(300, 'x')); }, kInvalid,
