@@ -22,6 +22,7 @@
 #include "server/planning/plan_pieces.h"
 #include "server/planning/read_ahead.h"
 #include "server/planning/render_plan.h"
+#include "server/roles.h"
 
 namespace remesh::server {
 

@@ -2,6 +2,7 @@
 #include "service/front/message_bytes.h"
 
 #include <google/protobuf/message_lite.h>
+#include <grpcpp/server_context.h>
 
 #include <utility>
 

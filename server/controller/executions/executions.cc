@@ -13,6 +13,7 @@
 #include "server/controller/membership/data_addresses.h"
 #include "server/controller/states/write_once.h"
 #include "server/controller/values/names.h"
+#include "service/rpc/error_info.h"
 
 namespace remesh::server {
 namespace {
@@ -147,7 +148,7 @@ void DoubtCommitted(const std::string& host, ExecutionEntry& entry, Moment now, 
       absl::StrCat("it says that it committed ", name, " but not that it holds its shards"),
       {.reason = "COMMIT_INCOMPLETE", .metadata = {{"host", host}}});
   out.Note(absl::StrCat("host ", host, ": ", error.message()));
-  entry.execution.OnCommitFailed(host, StatusToProto(error), now);
+  entry.execution.OnCommitFailed(host, service::StatusToProto(error), now);
   out.Touch(name);
 }
 
