@@ -352,6 +352,24 @@ class JobTest(unittest.TestCase):
             found = self.world("followed", 1, function)[0]
         self.assertEqual(names.parse(found), names.SaveId(1, 1))
 
+    # Regression: process 0 deleted a save that had committed, because its own
+    # wait for the commit was over.
+    def test_a_save_that_commits_too_late_for_process_0_stays(self):
+        read = LocalState.read
+
+        def reads_too_late(local, *arguments, **named):
+            read(local, *arguments, **named)
+            raise errors.TimedOut("the wait is over")
+
+        def function(core):
+            world = World(core.rank, core.size, values(1), whole=("s",))
+            with mock.patch.object(LocalState, "read", reads_too_late):
+                with self.assertRaises(job.SaveFailed):
+                    core.save_pieces(world.pieces(), 1, extra={"rank": 0}, block=True)
+
+        self.world("late", 1, function)
+        self.assertEqual(names.parse(self.check_restored("late", 1, 1, 1)), names.SaveId(1, 1))
+
     def test_picks_a_step_that_is_kept(self):
         def saves(core):
             for seed in (3, 9, 6):

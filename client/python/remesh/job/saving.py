@@ -295,7 +295,7 @@ class Saver:
     def _delete(self, name: str, uid: str) -> None:
         try:
             state = self._client.state(name)
-            if state.uid == uid:
+            if state.uid == uid and state.phase != "READY":  # it may have committed after all
                 state.delete()
         except errors.NotFound:
             pass
