@@ -5,17 +5,14 @@ scripts/bench netns [--moves N]. Needs root, `ip` and `tc`: without them it says
 """
 
 import argparse
-import contextlib
 import dataclasses
 import json
 import os
-import pathlib
-import shutil
 import statistics
-import subprocess
 import sys
 import time
 
+import namespaces
 from report import table
 
 TITLE = "Four hosts at 1 Gbit/s"
@@ -24,8 +21,6 @@ STATE = "jobs/bench/states/s"
 HOSTS = 4
 ROWS, COLUMNS = 32768, 32768  # bf16: 2 GiB
 BITS_PER_SECOND = 1_000_000_000
-PREFIX, GATEWAY = "10.231.77.", "10.231.77.254"
-BRIDGE = "remesh-bench"
 LEAST = 0.95
 
 LEGEND = """Four workers with one device each, every one in a network namespace of its own behind a veth pair of MTU 9000 with `tbf` of 1 Gbit/s in either direction; the server beside them.
@@ -52,15 +47,13 @@ def measure(build, arguments):
     parser = argparse.ArgumentParser(prog="scripts/bench netns")
     parser.add_argument("--moves", type=int, default=4, help="to measure of each case (default 4)")
     options = parser.parse_args(arguments)
-    if os.geteuid() != 0 or not shutil.which("ip") or not shutil.which("tc"):
-        print("SKIP: needs root, ip and tc", file=sys.stderr)
-        sys.exit(0)
+    namespaces.skip_unless_possible()
     sys.path.insert(0, str(build / "python"))
     load = " ".join(f"{x:.1f}" for x in os.getloadavg())
     rows = []
-    with _network() as namespaces:
+    with namespaces.network(HOSTS, BITS_PER_SECOND) as names:
         for case in CASES:
-            rows += _rows(case, _run(build, namespaces, case, options.moves))
+            rows += _rows(case, _run(build, names, case, options.moves))
     header = ["move", "LB s", "transfer s", "request to commit s", "LB ÷ transfer", "limit", "holds", "LB ÷ request to commit"]
     return [LEGEND.format(moves=options.moves, cores=os.cpu_count(), load=load), "", *table(header, rows)]
 
@@ -74,63 +67,11 @@ def _rows(case, moves):
                "yes" if bound / transfer >= LEAST else "**no**", f"{bound / whole:.3f}"]
 
 
-# ---- the network ----
-
-def _ip(*words):
-    subprocess.run(["ip", *words], check=True)
-
-
-@contextlib.contextmanager
-def _network():
-    """Namespaces remesh-bench-0 ..., connected by a bridge, on which this namespace is GATEWAY."""
-    names = [f"{BRIDGE}-{host}" for host in range(HOSTS)]
-    with contextlib.ExitStack() as undo:
-        _ip("link", "add", BRIDGE, "mtu", "9000", "type", "bridge")
-        undo.callback(_ip, "link", "del", BRIDGE)
-        _ip("addr", "add", f"{GATEWAY}/24", "dev", BRIDGE)
-        _ip("link", "set", BRIDGE, "up")
-        for host, name in enumerate(names):
-            _ip("netns", "add", name)
-            undo.callback(_ip, "netns", "del", name)  # and its end of the pair, which is the pair
-            outer = f"rmbench{host}"
-            _ip("link", "add", outer, "mtu", "9000", "type", "veth", "peer", "name", "eth0", "mtu", "9000", "netns", name)
-            _ip("link", "set", outer, "master", BRIDGE, "up")
-            _ip("-n", name, "addr", "add", f"{PREFIX}{host + 1}/24", "dev", "eth0")
-            _ip("-n", name, "link", "set", "lo", "up")
-            _ip("-n", name, "link", "set", "eth0", "up")
-            limit = ["root", "tbf", "rate", f"{BITS_PER_SECOND}bit", "burst", "256kb", "latency", "20ms"]
-            subprocess.run(["tc", "qdisc", "add", "dev", outer, *limit], check=True)
-            subprocess.run(["tc", "-n", name, "qdisc", "add", "dev", "eth0", *limit], check=True)
-        yield names
-
-
-def _cluster(build, namespaces):
-    from remesh.testing import LocalCluster  # built by TARGETS
-
-    class NamespaceCluster(LocalCluster):
-        """Workers in the namespaces, by a script in the binary's place; the server at GATEWAY."""
-
-        @property
-        def server_address(self):
-            return f"{GATEWAY}:{self._server_port}"
-
-        def _start(self, name, binary, config):
-            if name == "server":
-                return super()._start(name, binary, [line.replace("listen_address: 127.0.0.1", f"listen_address: {GATEWAY}") for line in config])
-            host = self.host_names.index(name)
-            script = self.root / f"{name}.sh"
-            script.write_text(f'#!/bin/sh\nexec ip netns exec {namespaces[host]} {pathlib.Path(binary).resolve()} "$@"\n')
-            script.chmod(0o755)
-            return super()._start(name, script, [*config, f"data_bind_address: {PREFIX}{host + 1}"])
-
-    return NamespaceCluster(build / "bin", HOSTS, devices_per_host=1, buffer_bytes=9 << 30, nic_bytes_per_second=BITS_PER_SECOND / 8)
-
-
 # ---- the moves ----
 
-def _run(build, namespaces, case, count):
+def _run(build, names, case, count):
     from remesh.trainer import Trainer
-    with _cluster(build, namespaces) as cluster:
+    with namespaces.cluster(build, names, devices_per_host=1, buffer_bytes=9 << 30, nic_bytes_per_second=BITS_PER_SECOND / 8) as cluster:
         trainers = [Trainer(cluster.server_address, cluster.worker_socket(host)) for host in cluster.host_names]
         _create(trainers, cluster, case)
         moves = []
