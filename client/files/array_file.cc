@@ -53,6 +53,7 @@ absl::Status CheckNpy(const std::string& path, absl::Span<const std::byte> conte
 }
 
 absl::Status CheckJson(const std::string& path, ElementType type, const Shape& shape) {
+  RETURN_IF_ERROR(CheckRegularFile(path));
   ASSIGN_OR_RETURN(const std::string text, ReadFile(path, kJsonBytesMax));
   const nlohmann::json header = nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
   if (!header.is_object() || !header.contains("element_type") ||
@@ -125,6 +126,7 @@ absl::StatusOr<ArrayFile> ArrayFile::OpenOrCreate(const std::string& folder,
   ASSIGN_OR_RETURN(MappedFile file, MappedFile::OpenOrCreate(path, bytes));
   // Every host that writes into the file writes the same header.
   if (header.empty()) {
+    RETURN_IF_ERROR(CheckRegularFile(stem + ".json"));
     RETURN_IF_ERROR(WriteFile(stem + ".json", JsonHeader(type, shape)));
   } else {
     std::memcpy(file.bytes().data(), header.data(), header.size());

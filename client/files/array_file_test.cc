@@ -68,6 +68,20 @@ TEST_F(ArrayFileTest, AFifoIsRefusedAndNotWaitedFor) {
   }
 }
 
+// The file beside it that tells type and shape was opened without a look.
+TEST_F(ArrayFileTest, AFifoInPlaceOfTheDescriptionIsRefusedAndNotWaitedFor) {
+  ASSERT_TRUE(ArrayFile::OpenOrCreate(folder_, "w", ElementType::kBf16, {4}).ok());
+  const std::string path = folder_ + "/w.json";
+  std::filesystem::remove(path);
+  ASSERT_EQ(mkfifo(path.c_str(), 0600), 0);
+  for (const auto& file :
+       {ArrayFile::Open(folder_, "w", ElementType::kBf16, {4}).status(),
+        ArrayFile::OpenOrCreate(folder_, "w", ElementType::kBf16, {4}).status()}) {
+    EXPECT_EQ(GetErrorInfo(file).reason, "NOT_A_FILE") << file;
+    EXPECT_EQ(GetErrorInfo(file).metadata["path"], path);
+  }
+}
+
 TEST_F(ArrayFileTest, RefusesOtherArrays) {
   ASSERT_TRUE(ArrayFile::OpenOrCreate(folder_, "w", ElementType::kF32, {4}).ok());
   ASSERT_TRUE(ArrayFile::OpenOrCreate(folder_, "b", ElementType::kBf16, {4}).ok());

@@ -32,18 +32,6 @@ absl::Status FileError(const std::string& what, const std::string& path, int err
       {.reason = reason, .metadata = {{"path", path}, {"error", std::strerror(error)}}});
 }
 
-// Refuses what is no regular file, before it is opened: opening a FIFO waits for its other end. A
-// flag against that, O_NONBLOCK, fails where the worker looks who has its file open. OK if nothing
-// is there.
-absl::Status CheckRegular(const std::string& path) {
-  struct stat now;
-  if (::stat(path.c_str(), &now) != 0 || S_ISREG(now.st_mode)) return absl::OkStatus();
-  return MakeError(absl::StatusCode::kFailedPrecondition,
-                   absl::StrCat("open ", path, ": must be a regular file, not a ",
-                                S_ISDIR(now.st_mode) ? "folder" : "FIFO, device or socket"),
-                   {.reason = "NOT_A_FILE", .metadata = {{"path", path}}});
-}
-
 class FileDescriptor {
  public:
   FileDescriptor(const std::string& path, int flags)
@@ -60,15 +48,26 @@ class FileDescriptor {
 
 }  // namespace
 
+// Refuses what is no regular file, before it is opened: opening a FIFO waits for its other end. A
+// flag against that, O_NONBLOCK, fails where the worker looks who has its file open.
+absl::Status CheckRegularFile(const std::string& path) {
+  struct stat now;
+  if (::stat(path.c_str(), &now) != 0 || S_ISREG(now.st_mode)) return absl::OkStatus();
+  return MakeError(absl::StatusCode::kFailedPrecondition,
+                   absl::StrCat("open ", path, ": must be a regular file, not a ",
+                                S_ISDIR(now.st_mode) ? "folder" : "FIFO, device or socket"),
+                   {.reason = "NOT_A_FILE", .metadata = {{"path", path}}});
+}
+
 absl::StatusOr<MappedFile> MappedFile::Open(const std::string& path, bool writable) {
-  RETURN_IF_ERROR(CheckRegular(path));
+  RETURN_IF_ERROR(CheckRegularFile(path));
   FileDescriptor fd(path, writable ? O_RDWR : O_RDONLY);
   if (fd.get() < 0) return FileError("open", path, errno);
   return Map(fd.get(), path, writable);
 }
 
 absl::StatusOr<MappedFile> MappedFile::OpenOrCreate(const std::string& path, int64_t bytes) {
-  RETURN_IF_ERROR(CheckRegular(path));
+  RETURN_IF_ERROR(CheckRegularFile(path));
   FileDescriptor fd(path, O_RDWR | O_CREAT);
   if (fd.get() < 0) return FileError("open", path, errno);
   struct stat now;

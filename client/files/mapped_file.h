@@ -36,7 +36,11 @@ class MappedFile {
   size_t size_ = 0;
 };
 
-// The contents of a small file. NOT_FOUND (FILE_NOT_FOUND) when it does not exist,
+// FAILED_PRECONDITION (NOT_A_FILE) if there is something that is no regular file. OK if nothing is
+// there.
+absl::Status CheckRegularFile(const std::string& path);
+
+// The contents of a small file, or of a pipe, which is waited for. NOT_FOUND (FILE_NOT_FOUND) when it does not exist,
 // RESOURCE_EXHAUSTED beyond `max_bytes`.
 absl::StatusOr<std::string> ReadFile(const std::string& path, int64_t max_bytes);
 // The rest of a stream, but at most `max_bytes`.
