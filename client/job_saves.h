@@ -24,7 +24,7 @@ struct JobSaves {
   int64_t saves = 0;
   std::optional<Save> newest;          // by name, never by step: steps go down after a roll-back
   std::optional<Save> newest_covered;  // a restore takes it
-  google::protobuf::Timestamp last_created;  // of any state: since then no process made one
+  google::protobuf::Timestamp last_created;  // of any state: a process of the job was there then
 };
 
 // Whether hosts that are there hold all of the state.

@@ -131,7 +131,7 @@ TEST_F(JobsTest, JobsAreListedByTheirSaves) {
   EXPECT_EQ(r.code, 0) << r.err;
   const std::string words = WordsOf(r.out);
   EXPECT_THAT(words,
-              HasSubstr("JOB SAVES NEWEST STEP BYTES AGE COVERED NO PROCESS SINCE j 2 2/1 850"));
+              HasSubstr("JOB SAVES NEWEST STEP BYTES AGE COVERED LAST SEEN j 2 2/1 850"));
   EXPECT_THAT(words, HasSubstr(" d yes 1970-01-01T00:05:00Z k 2 1/2 20 "));
   EXPECT_THAT(words, HasSubstr(" d no 1970-01-01T00:01:00Z none 0 - - - - - 1970-01-01T00:01:10Z"));
   EXPECT_EQ(service_.views, std::vector<int>{v1::ListStatesRequest::BASIC});
@@ -140,6 +140,7 @@ TEST_F(JobsTest, JobsAreListedByTheirSaves) {
   EXPECT_EQ(jobs[0]["newest"]["name"], Save(2, 1));
   EXPECT_EQ(jobs[0]["newest"]["totalBytes"], 1000);
   EXPECT_EQ(jobs[0]["states"], 3);
+  EXPECT_EQ(jobs[0]["lastSeenTime"], "1970-01-01T00:05:00Z") << "of a claim or a save";
   EXPECT_EQ(jobs[1]["newest"]["phase"], "BUILDING");
   EXPECT_EQ(jobs[1]["newestCovered"]["step"], 10);
   EXPECT_FALSE(jobs[2].contains("newest"));

@@ -65,7 +65,7 @@ std::string AgeOf(const google::protobuf::Timestamp& time) {
 }
 
 Table Rows(const std::map<std::string, JobSaves>& jobs) {
-  Table table({"JOB", "SAVES", "NEWEST", "STEP", "BYTES", "AGE", "COVERED", "NO PROCESS SINCE"},
+  Table table({"JOB", "SAVES", "NEWEST", "STEP", "BYTES", "AGE", "COVERED", "LAST SEEN"},
               {"NEWEST COVERED", "PHASE", "STATES", "ALL BYTES"});
   for (const auto& [name, job] : jobs) {
     std::vector<std::string> row = {name, absl::StrCat(job.saves), "-", "-", "-", "-", "-"};
@@ -107,7 +107,7 @@ Json JsonOf(const std::map<std::string, JobSaves>& jobs) {
     if (job.newest_covered) one["newestCovered"] = JsonOf(*job.newest_covered);
     one["states"] = job.states;
     one["totalBytes"] = job.bytes;
-    one["noProcessSince"] = FormatTime(job.last_created);
+    one["lastSeenTime"] = FormatTime(job.last_created);
     list.push_back(std::move(one));
   }
   return {{"jobs", std::move(list)}};
@@ -250,7 +250,8 @@ void AddJobs(CLI::App& app, Command& command) {
   list->footer(
       "NEWEST is WORLD/NUMBER of the newest save. COVERED: hosts that are there hold all of it, so "
       "a\n"
-      "restore takes it. NO PROCESS SINCE: when a process of the job last created a state.");
+      "restore takes it. LAST SEEN: when a process of the job last began a save, or the job began; it\n"
+      "may run still.");
   const auto [remove, remove_options] = AddVerb(
       *jobs, command, "delete",
       "Delete all states of a job, wait until hosts have freed them, and name hosts that are away",
