@@ -132,16 +132,28 @@ class Client:
         """Declares a state that is written once: each host's trainer then allocates, writes and
         seals its shards, and the state is READY when all have. name: jobs/{job}/states/{state}.
         topology: None: the workers' own device ids. AlreadyExists, HostAway, HostDrained,
-        WorkerTooOld, BadArgument."""
-        state = state_pb2.State(
-            name=name,
-            spec=layout.spec_of(arrays, topology),
-            step=step,
-            labels=labels,
-            write_once=True,
+        WorkerTooOld, ServerTooOld, BadArgument."""
+        return self.create_from(
+            state_pb2.State(
+                name=name,
+                spec=layout.spec_of(arrays, topology),
+                step=step,
+                labels=labels,
+            )
         )
-        request = state_pb2.CreateStateRequest(state=state, request_id=str(uuid.uuid4()))
-        return State(self, self.calls.call(lambda: self.state_stub().CreateState, request))
+
+    def create_from(self, declared: state_pb2.State) -> State:
+        """create() of a message."""
+        request = state_pb2.CreateStateRequest(state=declared, request_id=str(uuid.uuid4()))
+        request.state.write_once = True
+        created = State(self, self.calls.call(lambda: self.state_stub().CreateState, request))
+        if not created.proto.write_once:  # a server that ignores what it does not know
+            created.delete()
+            raise errors.ServerTooOld(
+                f"{created.name}: the server does not know states that are written once: replace it by a newer version",
+                metadata={"state": created.name},
+            )
+        return created
 
     def state(self, name: str) -> State:
         """The state of that name. NotFound."""

@@ -214,6 +214,13 @@ class WorkerTooOld(RemeshError):
     codes = ("UNIMPLEMENTED",)
 
 
+class ServerTooOld(RemeshError):
+    """The server does not know what was asked of it: it must be replaced by a newer version. Nothing
+    was written."""
+
+    reasons = ("SERVER_TOO_OLD",)
+
+
 class Refused(RemeshError):
     """The certificate or the user may not do this."""
 

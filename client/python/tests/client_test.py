@@ -82,6 +82,12 @@ class ClientTest(unittest.TestCase):
         self.assertTrue(first.request_id and first.state.write_once)
         self.assertEqual((first.state.step, dict(first.state.labels)), (3, {"x": "y"}))
 
+    def test_a_server_that_ignores_what_it_does_not_know_is_too_old(self):
+        self.server.state.write_once = False
+        with self.assertRaisesRegex(errors.ServerTooOld, "does not know states that are written once"):
+            self.client.create(STATE, {"w": remesh.Array((4, 3), "bf16", REPLICATED)})
+        self.assertEqual([one.name for one in self.server.of(state_pb2.DeleteStateRequest)], [STATE], "nothing may be left")
+
     def test_errors_are_typed_on_one_line_without_grpc(self):
         self.server.scripts["GetState"] = [refused("STATE_NOT_FOUND", grpc.StatusCode.NOT_FOUND, state=STATE)]
         with self.assertRaises(errors.NotFound) as caught:

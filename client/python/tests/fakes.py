@@ -75,7 +75,7 @@ class FakeServer(Scripted, state_pb2_grpc.StateServiceServicer, reshard_pb2_grpc
         super().__init__()
         spec = state_pb2.StateSpec(arrays=[state_pb2.StateArray(name="w", shape=[4, 3], element_type="bf16", sharding=sharding_pb2.Sharding(
             hlo_text="{replicated}", devices=sharding_pb2.DeviceList(ids=[4])))])
-        self.state = state_pb2.State(name=STATE, uid="u", generation=1, phase=state_pb2.State.READY, step=3, spec=spec)
+        self.state = state_pb2.State(name=STATE, uid="u", generation=1, phase=state_pb2.State.READY, step=3, spec=spec, write_once=True)
 
     def GetState(self, request, context):
         return self.answer("GetState", request, context, self.state)
