@@ -269,6 +269,38 @@ class JobTest(unittest.TestCase):
         self.check_restored("degraded", 3, 7, 4)
         self.check_restored("degraded", 1, 7, 4, hosts=["host-1"])
 
+    # Regression: it stayed until the next commit, and a restore waited for its
+    # hosts.
+    def test_a_save_that_never_committed_goes_at_the_claim_though_a_host_is_away(self):
+        self.save("leftover", 2, 3, hosts=["host-0", "host-2"])
+        left = names.state_name("leftover", names.SaveId(1, 2))
+        with remesh.connect(server=self.cluster.server_address) as client:
+            client.create(
+                left,
+                {"w": remesh.Array((4,), "u8", remesh.layout.replicated([0, 2]))},
+                labels={"remesh-written": "1"},
+            )
+            self.cluster.workers["host-1"].kill()
+            self.wait_until(lambda: client.state(left).phase == "LOST")
+        self.check_restored("leftover", 2, 3, 2, hosts=["host-2", "host-3"], patience=60.0)
+        self.cluster.start_worker("host-1")
+        self.assertEqual(self.states("leftover"), [names.SaveId(1, 1), names.WorldId(2)])
+
+    def test_a_committed_save_stays_at_the_claim_though_a_host_is_away(self):
+        self.save("away", 2, 3)
+        self.cluster.workers["host-1"].kill()
+        arrays = lambda core: World(core.rank, core.size, values(3), whole=("s",)).arrays()
+        with self.assertRaisesRegex(job.NotCovered, r"save.000001.00000001 .*LOST.*host-1"):
+            self.world("away", 1, lambda core: core.restore_arrays(arrays(core)), patience=0.1)
+        self.cluster.start_worker("host-1")
+        self.check_restored("away", 1, 3, 2)
+
+    def wait_until(self, holds):
+        give_up = time.monotonic() + 60
+        while not holds():
+            self.assertLess(time.monotonic(), give_up)
+            time.sleep(0.02)
+
     def test_a_save_outlives_a_restart_of_the_server(self):
         self.save("restart", 3, 8)
         self.cluster.kill_server()

@@ -6,7 +6,6 @@ import logging
 import os
 import socket
 import time
-import uuid
 from typing import Dict, Iterator, List, Optional, Sequence, Set, Tuple
 
 from remesh import errors, names
@@ -22,6 +21,7 @@ _PAUSE_SECONDS = 0.1
 # Set by the update before process 0's seal: a save without it is not whole,
 # whatever its phase.
 WRITTEN = "remesh-written"
+_ENDED_BY = "remesh-ended-by"  # the world that deletes the save
 
 
 class Worlds:
@@ -37,15 +37,16 @@ class Worlds:
     def create(
         self, state_id: names.StateId, spec: state_pb2.StateSpec, labels: Dict[str, str]
     ) -> State:
-        """Creates a state that is written once. AlreadyExists, HostAway."""
+        """Creates a state that is written once. AlreadyExists, HostAway, ServerTooOld."""
+        declared = state_pb2.State(name=self.name(state_id), spec=spec, labels=labels)
         try:
-            return self._create(state_id, spec, labels)
+            return self._client.create_from(declared)
         except (
             errors.HostAway,
             errors.BadArgument,
         ):  # a server that has just started knows no devices yet
             self._await_hosts()
-        return self._create(state_id, spec, labels)
+        return self._client.create_from(declared)
 
     # Until all hosts of the world are attached, or `patience` is over.
     def _await_hosts(self) -> None:
@@ -56,16 +57,6 @@ class Worlds:
     def attached(self) -> Set[str]:
         """Hosts whose worker is attached to the server."""
         return {worker.registration.host for worker in self._client.workers() if worker.alive}
-
-    def _create(
-        self, state_id: names.StateId, spec: state_pb2.StateSpec, labels: Dict[str, str]
-    ) -> State:
-        state = state_pb2.State(name=self.name(state_id), spec=spec, labels=labels, write_once=True)
-        request = state_pb2.CreateStateRequest(state=state, request_id=str(uuid.uuid4()))
-        return State(
-            self._client,
-            self._client.calls.call(lambda: self._client.state_stub().CreateState, request),
-        )
 
     def name(self, state_id: names.StateId) -> str:
         """The full name."""
@@ -133,10 +124,23 @@ class Worlds:
                 continue
             try:
                 self._end_move(state)
-                if not isinstance(state_id, names.SaveId) or state.phase == "BUILDING":
+                if not isinstance(state_id, names.SaveId) or self._unfinished(state):
                     state.delete()
             except errors.RemeshError as error:
                 _LOG.warning("%s of an earlier world stays: %s", state.name, error)
+
+    # Whether the save is not committed. Of one whose hosts are away only the
+    # server knows: it refuses to update what is committed. An update without
+    # WRITTEN makes sure that no restore takes it if it commits now.
+    def _unfinished(self, save: State) -> bool:
+        if save.phase != "LOST":
+            return save.phase == "BUILDING"
+        labels = {key: value for key, value in save.labels.items() if key != WRITTEN}
+        try:
+            save.update(labels={**labels, _ENDED_BY: str(self.world)})
+        except errors.StateCommitted:
+            return False
+        return True
 
     # Cancels the state's move and waits until none runs.
     def _end_move(self, state: State) -> None:
