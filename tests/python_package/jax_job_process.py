@@ -8,6 +8,7 @@ import hashlib
 import json
 import os
 import sys
+import time
 
 import jax
 import numpy as np
@@ -16,6 +17,7 @@ from jax.sharding import NamedSharding, PartitionSpec as P
 
 import jax_elastic
 import remesh.jax
+from remesh.errors import RemeshError
 
 jax_elastic.LAYERS = 1
 
@@ -33,6 +35,43 @@ def say(**fields):
     """From process 0."""
     if jax.process_index() == 0:
         print(json.dumps(fields), flush=True)
+
+
+class Unreadable:
+    """A leaf that cannot be read on process 0."""
+
+    shape, dtype = (4,), np.dtype(np.float32)
+
+    def __array__(self, *_, **__):
+        if jax.process_index() == 0:
+            raise OSError("the disk is full")
+        return np.zeros(self.shape, self.dtype)
+
+
+def check_failures(job, state, abstract):
+    """Every process raises what process 0 met, in save and in restore, and the job goes on."""
+    expect_failure(job, "save", lambda: job.save({**state, "more": Unreadable()}, 1000))
+    moved, job._restorer._moved = job._restorer._moved, fail  # process 0 alone calls it
+    expect_failure(job, "restore", lambda: job.restore(abstract))
+    job._restorer._moved = moved
+    job.save(state, 1001, block=True)
+    assert job.restore(abstract).step == 1001
+
+
+def fail(*_):
+    raise OSError("the disk is full")
+
+
+def expect_failure(job, what, call):
+    """AssertionError unless all processes raise the same error."""
+    begun = time.monotonic()
+    try:
+        call()
+        error = "nothing was raised"
+    except RemeshError as raised:
+        error = f"{type(raised).__name__}: {raised}"
+    job._group.agree("error", error.encode())
+    say(failed=what, error=error, seconds=time.monotonic() - begun)
 
 
 def main(order, rank):
@@ -78,6 +117,8 @@ def main(order, rank):
             job.save(states[0], step + 1, extra={"step": step + 1, "rank": rank})
             files.save(step + 1, args=ocp.args.StandardSave(states[0]))
             say(saved=step + 1, digest=digest(states[0], mesh))
+    if order["fails"]:
+        check_failures(job, states[0], abstract)
     job.close()
     say(ended=True)
     jax.distributed.shutdown()

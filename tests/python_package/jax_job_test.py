@@ -32,12 +32,17 @@ class JaxJobTest(unittest.TestCase):
     # Runs a world of `size` processes and returns what process 0 printed. Kills
     # all once it has printed step `kill`, the last one first.
     def world(self, size, kill=None, **order):
+        with support.reserved_port() as port:
+            return self._world(port, size, kill, **order)
+
+    def _world(self, port, size, kill, **order):
         order = {
-            "coordinator": f"127.0.0.1:{support.free_port()}",
+            "coordinator": f"127.0.0.1:{port}",
             "size": size,
             "every": 4,
             "replicas": None,
             "data_parallel": False,
+            "fails": False,
             "files": str(self.folder / "files"),
             **order,
         }
@@ -83,6 +88,15 @@ class JaxJobTest(unittest.TestCase):
                 stderr=log,
             )
 
+    # What process 0 met was raised by every process: each compared it with what
+    # the others raised.
+    def check_fails(self, said):
+        failures = [each for each in said if "failed" in each]
+        self.assertEqual([each["failed"] for each in failures], ["save", "restore"])
+        for each in failures:
+            self.assertRegex(each["error"], "^ProcessFailed: process 0: .*the disk is full")
+            print(f"{each['failed']}: raised by all after {each['seconds']:.3f} s", flush=True)
+
     # The world restored what the one before printed for that step, and both
     # ways to restore it go on alike.
     def check_goes_on(self, before, after, saved_by):
@@ -111,9 +125,10 @@ class JaxJobTest(unittest.TestCase):
         four = self.world(4, kill=10, steps=100)
         three = self.world(3, steps=13)
         self.check_goes_on(four, three, 4)
-        six = self.world(6, steps=15)
+        six = self.world(6, steps=15, fails=True)
         self.check_goes_on(three, six, 3)
         self.assertEqual(six[0]["restored"], 12)
+        self.check_fails(six)
 
     @unittest.skipUnless(os.environ.get("REMESH_NIGHTLY"), "takes minutes: scripts/nightly runs it")
     def test_data_parallel_state_survives_a_host_that_lost_its_memory(self):
