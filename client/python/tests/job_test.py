@@ -91,17 +91,20 @@ def values(seed):
     }
 
 
-class JobTest(unittest.TestCase):
+class JobCase(unittest.TestCase):
+    """Worlds of threads over a cluster."""
+
+    HOSTS = 4
+    WORKER_CONFIG = ()
 
     @classmethod
     def setUpClass(cls):
-        cls.cluster = LocalCluster(_BIN, 4, 2).__enter__()
+        cls.cluster = LocalCluster(_BIN, cls.HOSTS, 2, worker_config=cls.WORKER_CONFIG).__enter__()
         cls.addClassCleanup(cls.cluster.close)
 
     def world(self, name, size, function, hosts=None, **settings):
         """Runs function(job, World-maker) on `size` processes, as threads."""
         hosts = hosts or self.cluster.host_names
-        os.environ["REMESH_SERVER"] = self.cluster.server_address
 
         def run(member):
             client = remesh.connect(self.cluster.worker_socket(hosts[member.rank % len(hosts)]))
@@ -136,6 +139,15 @@ class JobTest(unittest.TestCase):
     def states(self, name):
         with remesh.connect(server=self.cluster.server_address) as client:
             return [names.parse(state.name) for state in client.states(f"jobs/{name}")]
+
+    def wait_until(self, holds):
+        give_up = time.monotonic() + 60
+        while not holds():
+            self.assertLess(time.monotonic(), give_up)
+            time.sleep(0.02)
+
+
+class JobTest(JobCase):
 
     def test_a_world_of_another_size_restores_what_was_saved(self):
         self.save("sizes", 4, 10)
@@ -294,12 +306,6 @@ class JobTest(unittest.TestCase):
             self.world("away", 1, lambda core: core.restore_arrays(arrays(core)), patience=0.1)
         self.cluster.start_worker("host-1")
         self.check_restored("away", 1, 3, 2)
-
-    def wait_until(self, holds):
-        give_up = time.monotonic() + 60
-        while not holds():
-            self.assertLess(time.monotonic(), give_up)
-            time.sleep(0.02)
 
     def test_a_save_outlives_a_restart_of_the_server(self):
         self.save("restart", 3, 8)

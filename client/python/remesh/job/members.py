@@ -66,11 +66,18 @@ class Members:
 
 
 def introduction(host) -> bytes:
-    """What a process tells of its host (Client.host). WorkerTooOld if the worker cannot say it."""
+    """What a process tells of its host (Client.host). WorkerTooOld if the worker cannot say it;
+    HostAway if it has no device ids yet."""
     if not host.name:
         raise errors.WorkerTooOld(
             "the host's worker does not know GetHost: replace it by a newer version"
         )
+    for device in host.devices:
+        if device.id < 0:
+            raise errors.HostAway(
+                f"{host.name}: device {device.index} has no id yet, as the worker is not attached to a server that assigns them",
+                metadata={"host": host.name},
+            )
     devices = [device.id for device in host.devices]
     has_gpus = any(device.kind != "host" for device in host.devices)
     return json.dumps(
