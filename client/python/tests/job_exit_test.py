@@ -15,16 +15,28 @@ _EXITS = int(os.environ.get("REMESH_EXITS", "5"))
 _PROGRAM = """
 import os, sys
 import numpy as np
-import remesh.job, remesh.storage
+import remesh.errors, remesh.job, remesh.storage
 core = remesh.job.Core("exits", keep=1000)
 array = remesh.storage.Array("w", "f32", remesh.storage.Holders.everywhere((1 << 20,), 1))
 content = np.full((1 << 20,), core.world, np.float32)
 box = ((0,), (1 << 20,))
-core.save_pieces([remesh.job.Piece(array, [box], lambda _: content)], core.world)
+def save():
+    core.save_pieces([remesh.job.Piece(array, [box], lambda _: content)], core.world)
+save()
 child = os.fork()
 if child == 0:
-    sys.exit(0)  # its exit handlers must not wait for a save that it does not make
+    for call in (save, lambda: core.restore_arrays([array])):
+        try:
+            call()
+        except remesh.errors.ForkedError:
+            continue
+        sys.exit("no ForkedError")
+    core.close()  # neither this nor its exit handlers wait for a save that it does not make
+    sys.exit(0)
 assert os.waitpid(child, 0)[1] == 0
+if core.world == 1:
+    core.close()
+    core.close()
 """
 
 

@@ -4,12 +4,11 @@
 import atexit
 import json
 import logging
-import os
 import time
 from typing import Any, List, Optional, Sequence
 
 from remesh import client as clients
-from remesh import errors, group, names, storage
+from remesh import errors, forks, group, names, storage
 from remesh.job.members import Members, introduction
 from remesh.job.pieces import Piece
 from remesh.job.restoring import Found, Restorer
@@ -61,7 +60,7 @@ class Core:
         self._every, self._seconds = every, seconds
         self._next_step, self._rated = 0, (0, time.monotonic())
         self._closed = False
-        self._process = os.getpid()
+        self._fork = forks.ForkGuard(f"job {name}")
         self._join(Settings(replicas, keep, commit_seconds), patience)
         atexit.register(self._close_at_exit)
 
@@ -153,8 +152,8 @@ class Core:
 
     def close(self) -> None:
         """Waits for the last save, and raises its error. May be called twice, and by one process
-        alone."""
-        if self._closed:
+        alone. A forked child has nothing to wait for."""
+        if self._closed or not self._fork.intact():
             return
         self._closed = True
         atexit.unregister(self._close_at_exit)
@@ -181,6 +180,7 @@ class Core:
         return step + max(int(self._seconds * rate), 1)
 
     def _check_open(self) -> None:
+        self._fork.check()
         if self._closed:
             raise errors.Closed(f"job {self.name} is closed")
 
@@ -191,7 +191,7 @@ class Core:
     # A process that ends while it saves waits for the commit, but not without
     # end, and never raises. A forked child has no save.
     def _close_at_exit(self) -> None:
-        if os.getpid() != self._process:
+        if not self._fork.intact():
             return
         try:
             self._saver.finish_within(_EXIT_SECONDS)
