@@ -12,10 +12,12 @@ import unittest
 import urllib.request
 
 import grpc
+import numpy as np
 
 import harness
+import remesh
 from pki import Authority, Folder
-from remesh import errors
+from remesh import errors, job, local_group, storage
 from remesh.connection import ServerConnection
 from remesh.testing import Process
 from remesh.trainer import Trainer
@@ -85,6 +87,41 @@ class TlsTest(harness.ClusterTest):
                 series = f'remesh_worker_transfer_bytes_total{{direction="{direction}",transport="%s"}}'
                 self.assertEqual(self.metric(host, series % "tcp+aes-256-gcm"), 4096)
                 self.assertEqual(self.metric(host, series % "tcp"), 0)
+
+    # ---- jobs, each by its own certificate ----
+
+    def job(self, name, member, certificate=None):
+        """A process's job on the host of its rank, over a connection with the job's certificate, which it does not close."""
+        tls = self.folders[f"job/{certificate or name}/trainer"].tls()
+        client = remesh.connect(self.cluster.worker_socket(self.cluster.host_names[member.rank]), tls=tls)
+        self.addCleanup(client.close)
+        return job.Core(name, client=client, job_group=member)
+
+    def test_1_two_jobs_of_one_process_have_a_connection_each(self):
+        array = storage.Array("w", "u8", storage.Holders.of((4,), [(p, (2 * p,), (2 * p + 2,)) for p in range(2)]))
+
+        def save(member):
+            box = ((2 * member.rank,), (2 * member.rank + 2,))
+            with self.job("tls", member) as tls, self.job("other", member) as other:
+                for step, each in ((1, tls), (2, other)):
+                    content = np.full((2,), 10 * step + member.rank, np.uint8)
+                    each.save_pieces([job.Piece(array, [box], lambda _, c=content: c)], step, block=True)
+
+        local_group.run_together(local_group.LocalGroup.make(2, 60.0), save)
+        whole = storage.Array("w", "u8", storage.Holders.everywhere((4,), 1))
+        alone = local_group.LocalGroup.make(1)[0]
+        with self.job("tls", alone) as tls, self.job("other", alone) as other:
+            for step, each in ((1, tls), (2, other)):
+                found = each.restore_arrays([whole])
+                self.assertEqual(found.step, step)
+                self.assertEqual(found.shards.of("w")[0].bytes.tolist(), [10 * step, 10 * step, 10 * step + 1, 10 * step + 1])
+
+    def test_1_a_job_with_the_certificate_of_another_is_refused_on_all(self):
+        def begin(member):
+            with self.assertRaisesRegex(errors.Refused, "PERMISSION_DENIED.*job/other/trainer may not call .* for jobs/tls"):
+                self.job("tls", member, certificate="other")
+
+        local_group.run_together(local_group.LocalGroup.make(2, 60.0), begin)
 
     def test_2_strangers_are_told_why(self):
         self.assertIn("if it speaks TLS, set --tls-ca, --tls-cert and --tls-key; else", self.remeshctl("states", "list"))
