@@ -21,9 +21,14 @@ class PythonEnvironmentTest(unittest.TestCase):
         (self.root / "scripts").mkdir()
         self.registry.mkdir()
         shutil.copy(ROOT / "scripts" / "python-environment", self.root / "scripts")
+        stubs = self.root / "scripts" / "torch-stubs"
+        stubs.write_text("#!/bin/sh\ntouch \"$1/stubs\"\n")
+        stubs.chmod(0o755)
 
     def pin(self, *names: str) -> None:
-        for pins, name in zip(("python-packages.txt", "python-packages-protobuf4.txt"), names):
+        """The last name is also that of the torch list: torch itself is large."""
+        lists = ("python-packages.txt", "python-packages-protobuf4.txt", "python-packages-torch.txt")
+        for pins, name in zip(lists, (*names, names[-1])):
             wheel = self.registry / f"{name}-1.0-py3-none-any.whl"
             digest = hashlib.sha256(wheel.read_bytes()).hexdigest() if wheel.exists() else "0" * 64
             (self.root / "scripts" / pins).write_text(f"{name}==1.0 --hash=sha256:{digest}\n")
@@ -69,7 +74,8 @@ class PythonEnvironmentTest(unittest.TestCase):
         done = self.run_script()
         self.assertEqual(done.returncode, 0, done.stderr)
         python = self.root / "build" / "venv" / "bin" / "python"
-        self.assertEqual(subprocess.run([python, "-c", "import one"], check=False).returncode, 0)
+        self.assertEqual(subprocess.run([python, "-c", "import one, two"], check=False).returncode, 0)
+        self.assertEqual(len(list((self.root / "build" / "venv").glob("lib/*/site-packages/stubs"))), 1)
         self.assertEqual(len(list((self.root / "build" / "wheels").iterdir())), 2)
         shutil.rmtree(self.registry)
         self.assertEqual(self.run_script().returncode, 0)  # nothing to do
