@@ -70,13 +70,16 @@ class LocalState:
         answer = self._call("Allocate", request, wait, f"{self.name} lies on this host")
         return buffers.map_shards(answer.shards, buffers.WRITE, worker_socket=self._worker.socket)
 
-    def seal(self, devices: Optional[Iterable[int]] = None) -> local_pb2.SealResponse:
+    def seal(
+        self, devices: Optional[Iterable[int]] = None, wait: float = calls.CALL_SECONDS
+    ) -> local_pb2.SealResponse:
         """Declares this host's shards, or those of some devices, written: nothing may be stored
-        into them from now on. Repeating it is OK. StateReplaced, NotFound."""
+        into them from now on. Repeating it is OK. wait: seconds that the worker may be away.
+        StateReplaced, NotFound."""
         request = local_pb2.SealRequest(
             state=self.name, state_uid=self.uid, shards=_selectors(devices)
         )
-        return self._call("Seal", request, calls.CALL_SECONDS)
+        return self._call("Seal", request, wait)
 
     def read(
         self,

@@ -126,10 +126,10 @@ def plant(bug: str) -> None:
         late: List[Any] = []
         State.update, update = (lambda self, **named: late.append((self, named))), State.update
 
-        def sealed(self):
-            answer = seal(self)
-            for state, named in late:
-                update(state, **named)
+        def sealed(self, **named):
+            answer = seal(self, **named)
+            for state, fields in late:
+                update(state, **fields)
             return answer
 
         LocalState.seal = sealed

@@ -15,6 +15,7 @@ import numpy as np
 import remesh
 from remesh import errors, job, local_group, names, storage
 from remesh.job import pieces
+from remesh.job.committing import Commit
 from remesh.job.worlds import Worlds
 from remesh.testing import LocalCluster
 from remesh.worker import LocalState
@@ -370,11 +371,11 @@ class JobTest(JobCase):
             committed.wait(60)
             end_move(worlds, state)
 
-        def seals_late(local, *which):
+        def seals_late(local, **named):
             if not later:
                 later.append(pool.submit(self.check_restored, "followed", 1, 1, 1))
                 listed.wait(60)
-            return seal(local, *which)
+            return seal(local, **named)
 
         def function(core):
             world = World(core.rank, core.size, values(1), whole=("s",))
@@ -393,15 +394,15 @@ class JobTest(JobCase):
     # Regression: process 0 deleted a save that had committed, because its own
     # wait for the commit was over.
     def test_a_save_that_commits_too_late_for_process_0_stays(self):
-        read = LocalState.read
+        wait = Commit.wait
 
-        def reads_too_late(local, *arguments, **named):
-            read(local, *arguments, **named)
+        def waits_too_short(commit):
+            wait(commit)
             raise errors.TimedOut("the wait is over")
 
         def function(core):
             world = World(core.rank, core.size, values(1), whole=("s",))
-            with mock.patch.object(LocalState, "read", reads_too_late):
+            with mock.patch.object(Commit, "wait", waits_too_short):
                 with self.assertRaises(job.SaveFailed):
                     core.save_pieces(world.pieces(), 1, extra={"rank": 0}, block=True)
 

@@ -9,14 +9,17 @@ import sys
 import threading
 import time
 import unittest
+from contextlib import nullcontext
 from unittest import mock
 
 import numpy as np
 
 import remesh
 from remesh import errors, host, job, names, storage
+from remesh.job.committing import Commit
 from remesh.job.members import introduction
 from remesh.testing import LocalCluster
+from remesh.worker import LocalState
 
 from job_test import JobCase, World, values
 
@@ -154,6 +157,71 @@ class TroubleTest(JobCase):
         with mock.patch("remesh.job.core.time", clock):
             said = self.world("seconds", 2, function, seconds=5.0)
         self.assertEqual(said, [[0, 5, 10, 15]] * 2)
+
+
+class CommitTest(JobCase):
+    HOSTS = 3
+
+    # Saves on three processes, of which the worker of host-1 dies before its
+    # seal. Returns what fails(core) raises.
+    def failures(self, name, fails):
+        seal = LocalState.seal
+
+        def dies(local, **named):
+            if local._worker.host.name == "host-1":
+                self.cluster.workers["host-1"].kill()
+            return seal(local, **named)
+
+        def function(core):
+            world = World(core.rank, core.size, values(1), whole=("s",))
+            core.save_pieces(world.pieces(), 1, extra={"rank": core.rank}, block=True)
+            core._group.barrier("saved")
+            with mock.patch.object(LocalState, "seal", dies) if core.rank == 0 else nullcontext():
+                core._group.barrier("armed")
+                save = core.save_pieces(world.pieces(), 2)
+                with self.assertRaises(job.SaveFailed) as caught:
+                    fails(core, world)
+                save.committed.exception()
+                return caught.exception
+
+        raised = self.world(name, 3, function, patience=1.0)
+        self.cluster.start_worker("host-1")
+        return raised
+
+    # Each in its own close(), which makes no call to the group.
+    def test_a_worker_that_is_gone_fails_the_save_on_all_processes_alike(self):
+        for way, fails in (
+            ("closed", lambda core, world: core.close()),
+            ("next", lambda core, world: core.save_pieces(world.pieces(), 3)),
+        ):
+            raised = self.failures(way, fails)
+            self.assertEqual(len({each.message for each in raised}), 1, raised)
+            self.assertRegex(raised[0].message, r"save.000001.00000002 \(step 2\) did not .*host-1: away")
+            self.assertEqual([each.hosts for each in raised], [["host-1"]] * 3)
+            self.assertEqual(names.parse(self.check_restored(way, 2, 1, 3)), names.SaveId(1, 1))
+            self.assertEqual(
+                [each for each in self.states(way) if isinstance(each, names.SaveId)],
+                [names.SaveId(1, 1)],
+            )
+
+    # The server has committed the save, and process 0's worker died before it
+    # could tell.
+    def test_a_committed_save_whose_host_is_away_is_no_failure(self):
+        def dies(commit):
+            self.wait_until(lambda: commit._worlds.find(commit._local.name).phase == "READY")
+            self.cluster.workers["host-0"].kill()
+            self.wait_until(lambda: commit._worlds.find(commit._local.name).phase == "LOST")
+            return wait(commit)
+
+        def function(core):
+            world = World(core.rank, core.size, values(4), whole=("s",))
+            core.save_pieces(world.pieces(), 4, extra={"rank": 0}, block=True)
+
+        wait = Commit.wait
+        with mock.patch.object(Commit, "wait", dies):
+            self.world("told-late", 1, function, patience=0.5)
+        self.cluster.start_worker("host-0")
+        self.check_restored("told-late", 1, 4, 1)
 
 
 _CLAIMS = """

@@ -5,6 +5,7 @@ core.py        Core: what the processes of a world call
 worlds.py      the job's states on the server: claims, clean-up
 members.py     which process is on which host
 saving.py      a save        restoring.py   a restore
+committing.py  from the seal of a save to its commit
 extras.py      what a process saves beside the arrays
 pieces.py      boxes in and out of shards
 errors.py      what a job raises

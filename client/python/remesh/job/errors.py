@@ -31,6 +31,11 @@ class SaveFailed(RemeshError):
     reasons = ("SAVE_FAILED",)
     default_code = "ABORTED"
 
+    @property
+    def hosts(self) -> List[str]:
+        """Hosts that had not sealed it, at most 16; none if it failed otherwise."""
+        return self._names("hosts")
+
 
 class ExtraTooLarge(RemeshError, ValueError):
     """The `extra` of a process or of all processes is over the limit."""

@@ -20,8 +20,8 @@ from typing import Any, Dict, List, Optional, Sequence, Tuple
 import numpy as np
 
 from remesh import errors, group, names, storage
-from remesh.job import extras, pieces
-from remesh.job.errors import SaveFailed, StructureMismatch, Superseded
+from remesh.job import committing, extras, pieces
+from remesh.job.errors import StructureMismatch, Superseded
 from remesh.job.members import Members
 from remesh.job.pieces import Interval, Piece
 from remesh.job.worlds import WRITTEN, Worlds
@@ -295,7 +295,7 @@ class Saver:
     def _delete(self, name: str, uid: str) -> None:
         try:
             state = self._client.state(name)
-            if state.uid == uid and state.phase != "READY":  # it may have committed after all
+            if state.uid == uid and self._worlds.unfinished(state):  # it may have committed after all
                 state.delete()
         except errors.NotFound:
             pass
@@ -305,8 +305,10 @@ class Saver:
     # In the background thread of this save; makes no call to the group.
     def _commit(self, save: Save, local: LocalState, watch: "_Stopwatch") -> None:
         try:
-            self._seal(save, local, watch)
-            local.read(1, wait=self._settings.commit_seconds)
+            decides, seconds = self._group.rank == 0, self._settings.commit_seconds
+            commit = committing.Commit(self._worlds, local, decides, seconds)
+            self._seal(save, commit, watch)
+            commit.wait()
             watch.lap("commit")
             if self._group.rank == 0:
                 self._delete_older(save.name)
@@ -318,36 +320,48 @@ class Saver:
         _LOG.info("%s: step %d is saved (%s)", save.name, save.step, watch.text())
 
     # Step and labels first: a save that is whole has its own step.
-    def _seal(self, save: Save, local: LocalState, watch: "_Stopwatch") -> None:
+    def _seal(self, save: Save, commit: committing.Commit, watch: "_Stopwatch") -> None:
         if self._group.rank == 0:
             state = self._client.state(save.name)
             state.update(step=save.step, labels={**state.labels, WRITTEN: "1"})
             watch.lap("update")
         if self._members.leads(self._group.rank):
-            local.seal()
+            commit.seal()
             watch.lap("seal")
 
-    # The error of a save that did not commit.
+    # The error of a save that did not commit: on all processes that of process
+    # 0, which deletes the save.
     def _explained(self, save: Save, local: LocalState, error: BaseException) -> errors.RemeshError:
-        gone = isinstance(error, (errors.NotFound, errors.StateReplaced))
         if self._group.rank == 0:
-            try:
-                self._worlds.check_current()
-            except Superseded as superseded:
-                self._stopped = superseded
-                return superseded
-            except errors.RemeshError:
-                pass
-            if not gone:
-                self._delete(save.name, local.uid)
-        elif gone:
-            return Superseded(
-                f"{save.name} is gone: a later world of the job has begun, or process 0 gave the save up"
-            )
-        return SaveFailed(
-            f"{save.name} (step {save.step}) did not commit: {error}",
-            metadata={"state": save.name, "step": str(save.step)},
-        )
+            return self._decided(save, local, error)
+        if isinstance(error, (errors.NotFound, errors.StateReplaced)):
+            return self._learned(save)
+        return committing.failure(save.name, save.step, error)
+
+    def _decided(self, save: Save, local: LocalState, error: BaseException) -> errors.RemeshError:
+        result = committing.failure(save.name, save.step, error)
+        try:
+            self._worlds.check_current()
+            self._worlds.tell(committing.to_labels(result))
+        except Superseded as superseded:
+            self._stopped = superseded
+            return superseded
+        except errors.RemeshError as unknown:
+            _LOG.warning("the other processes do not learn why %s failed: %s", save.name, unknown)
+        self._delete(save.name, local.uid)
+        return result
+
+    # Why the save is gone.
+    def _learned(self, save: Save) -> errors.RemeshError:
+        try:
+            told = committing.of_labels(self._worlds.told())
+            if told.metadata.get("state") == save.name:
+                return told
+        except errors.NotFound:
+            pass  # the later world has deleted the claim, too
+        except errors.RemeshError as error:
+            _LOG.warning("nothing tells why %s is gone: %s", save.name, error)
+        return Superseded(f"{save.name} is gone: a later world of the job has begun")
 
     # Keeps the newest saves. Of a committed save: a world that begins after
     # later_world() sees it whole, but one that has begun may have seen it

@@ -30,9 +30,10 @@ class Worlds:
 
     def __init__(self, client: Client, job: str, hosts: Sequence[Host], patience: float):
         """hosts: of the world. patience: seconds to wait for them after a restart of the server."""
-        self._client, self._job, self._patience = client, job, patience
+        self._client, self._job, self.patience = client, job, patience
         self._hosts = {host.name for host in hosts}
         self.world = 0
+        self._claimed: Optional[State] = None
 
     def create(
         self, state_id: names.StateId, spec: state_pb2.StateSpec, labels: Dict[str, str]
@@ -50,7 +51,7 @@ class Worlds:
 
     # Until all hosts of the world are attached, or `patience` is over.
     def _await_hosts(self) -> None:
-        give_up = time.monotonic() + self._patience
+        give_up = time.monotonic() + self.patience
         while not self.attached().issuperset(self._hosts) and time.monotonic() < give_up:
             time.sleep(_PAUSE_SECONDS)
 
@@ -69,6 +70,10 @@ class Worlds:
             if state_id:
                 yield state_id, state
 
+    def find(self, name: str) -> Optional[State]:
+        """One of them, without its arrays."""
+        return next((state for _, state in self.states() if state.name == name), None)
+
     def saves(self) -> List[Tuple[names.SaveId, State]]:
         """The saves, newest first."""
         found = [
@@ -84,7 +89,7 @@ class Worlds:
         world = 1 + max((state_id.world for state_id, _ in self.states()), default=0)
         claim = names.WorldId(world)
         try:
-            self.create(claim, _one_byte(host), _identity(host))
+            self._claimed = self.create(claim, _one_byte(host), _identity(host))
         except errors.AlreadyExists:
             raise self._runs_twice(claim) from None
         self.world = world
@@ -99,6 +104,15 @@ class Worlds:
                 f"world {later} of job {self._job} has begun; this process belongs to world {self.world}",
                 metadata={"job": self._job, "world": str(later)},
             )
+
+    def tell(self, labels: Dict[str, str]) -> None:
+        """Leaves word for the world's other processes: on process 0."""
+        assert self._claimed is not None
+        self._claimed.update(labels={**self._claimed.labels, **labels})
+
+    def told(self) -> Dict[str, str]:
+        """What tell() left. NotFound if a later world has begun."""
+        return self._client.state(self.name(names.WorldId(self.world))).labels
 
     def later_world(self) -> Optional[int]:
         """A world after this one."""
@@ -124,15 +138,15 @@ class Worlds:
                 continue
             try:
                 self._end_move(state)
-                if not isinstance(state_id, names.SaveId) or self._unfinished(state):
+                if not isinstance(state_id, names.SaveId) or self.unfinished(state):
                     state.delete()
             except errors.RemeshError as error:
                 _LOG.warning("%s of an earlier world stays: %s", state.name, error)
 
-    # Whether the save is not committed. Of one whose hosts are away only the
-    # server knows: it refuses to update what is committed. An update without
-    # WRITTEN makes sure that no restore takes it if it commits now.
-    def _unfinished(self, save: State) -> bool:
+    def unfinished(self, save: State) -> bool:
+        """Whether the save is not committed; then it is to be deleted. Of one whose hosts are away
+        only the server knows: it refuses to update what is committed. The update takes WRITTEN
+        away, so that no restore takes the save if it commits now."""
         if save.phase != "LOST":
             return save.phase == "BUILDING"
         labels = {key: value for key, value in save.labels.items() if key != WRITTEN}
