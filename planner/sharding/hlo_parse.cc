@@ -18,6 +18,7 @@ constexpr int kMetadataDepthMax = 8;
 // The items of a leaf as parsed, before they are checked against each other.
 struct Items {
   std::string kind;  // replicated, maximal, manual, unknown or unreduced; "" for tiles
+  std::optional<ReductionOp> reduction;  // of "unreduced=max"
   std::optional<int64_t> device;
   std::optional<TileAssignment> tiles;
   bool replicate_last = false;
@@ -141,6 +142,12 @@ absl::Status ParseShardGroup(TextScanner& scanner, ShardGroup::Type type, Items&
   return absl::OkStatus();
 }
 
+absl::Status ParseItemReduction(TextScanner& scanner, Items& items) {
+  const std::string_view word = scanner.PeekWord();
+  items.reduction = ParseReduction(scanner);
+  return word == NameOf(*items.reduction) ? absl::OkStatus() : scanner.Expected("sum, max or min");
+}
+
 absl::Status ParseItem(TextScanner& scanner, Items& items) {
   const size_t start = scanner.position();
   ASSIGN_OR_RETURN(const std::string word, scanner.ExpectWord("an item of a sharding or '}'"));
@@ -154,7 +161,8 @@ absl::Status ParseItem(TextScanner& scanner, Items& items) {
           start, absl::StrCat("a sharding is of one kind, not ", items.kind, " and ", word));
     }
     items.kind = word;
-    return absl::OkStatus();
+    return word == "unreduced" && scanner.Take("=") ? ParseItemReduction(scanner, items)
+                                                    : absl::OkStatus();
   }
   if (word == "last_tile_dim_replicate") {
     RETURN_IF_ERROR(twice(items.replicate_last));
@@ -243,7 +251,10 @@ absl::StatusOr<HloSharding> ParseLeaf(TextScanner& scanner) {
   if (items.metadata) leaf.metadata = *std::move(items.metadata);
   const auto reduction = TakeReduction(leaf.metadata);
   RETURN_IF_ERROR(scanner.Locate(start, reduction.status()));
-  auto form = FormOf(items, *reduction);
+  if (items.reduction && *reduction != ReductionOp::kSum && *items.reduction != *reduction) {
+    return scanner.ErrorAt(start, "the metadata names another reduction");
+  }
+  auto form = FormOf(items, items.reduction.value_or(*reduction));
   RETURN_IF_ERROR(scanner.Locate(start, form.status()));
   leaf.form = *std::move(form);
   return leaf;

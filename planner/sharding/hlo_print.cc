@@ -38,7 +38,7 @@ std::string TilesText(const Tiled& tiled) {
       "}");
 }
 
-// Prints the text between the braces of a leaf, except shard group and reduction.
+// Prints the text between the braces of a leaf, except the shard group and the reduction of tiles.
 struct Body {
   std::string operator()(const Replicated&) const { return "replicated"; }
   std::string operator()(const Maximal& maximal) const {
@@ -46,20 +46,13 @@ struct Body {
   }
   std::string operator()(const Manual&) const { return "manual"; }
   std::string operator()(const Unknown&) const { return "unknown"; }
-  std::string operator()(const Unreduced&) const { return "unreduced"; }
+  std::string operator()(const Unreduced& unreduced) const {
+    return PrintUnreduced(unreduced.reduction);
+  }
   std::string operator()(const Tiled& tiled) const { return TilesText(tiled); }
   std::string operator()(const NamedSharding& named) const { return PrintNamed(named); }
   std::string operator()(const Tuple&) const { return ""; }
 };
-
-ReductionOp ReductionOf(const HloSharding::Form& form) {
-  if (const auto* unreduced = std::get_if<Unreduced>(&form)) return unreduced->reduction;
-  if (const auto* tiled = std::get_if<Tiled>(&form)) return tiled->reduction;
-  // Named shardings print their reduction themselves, unless they print like tiles.
-  const auto* named = std::get_if<NamedSharding>(&form);
-  return named != nullptr && PrintNamed(*named) == "unreduced" ? named->reduction
-                                                               : ReductionOp::kSum;
-}
 
 std::string LeafText(const HloSharding& leaf) {
   std::string text = absl::StrCat("{", std::visit(Body{}, leaf.form));
@@ -67,8 +60,10 @@ std::string LeafText(const HloSharding& leaf) {
     const bool as = leaf.shard_group->type == ShardGroup::Type::kAs;
     absl::StrAppend(&text, as ? " shard_as " : " shard_like ", leaf.shard_group->id);
   }
-  if (const ReductionOp op = ReductionOf(leaf.form); op != ReductionOp::kSum) {
-    const OpMetadata entry = ReductionMetadata(op);
+  // The grammar of tiles has no other place for it.
+  const auto* tiled = std::get_if<Tiled>(&leaf.form);
+  if (tiled != nullptr && tiled->reduction != ReductionOp::kSum) {
+    const OpMetadata entry = ReductionMetadata(tiled->reduction);
     absl::StrAppend(&text, " metadata={op_type=\"", entry.op_type, "\" op_name=\"", entry.op_name,
                     "\"}");
   }

@@ -50,8 +50,10 @@ TEST(HloTextTest, NamedShardingsOfTheWholeMeshPrintWithoutIt) {
   EXPECT_EQ(Canonical("{mesh['a'=2,'b'=4], replicated}"), "{replicated}");
   EXPECT_EQ(Canonical("{mesh['a'=2,'b'=4], []}"), "{replicated}");
   EXPECT_EQ(Canonical("{mesh['a'=2,'b'=4], unreduced}"), "{unreduced}");
-  EXPECT_EQ(Canonical("{mesh['a'=2,'b'=4], [], unreduced=max{'a', 'b'}}"),
-            "{unreduced metadata={op_type=\"sdy::reduction_op\" op_name=\"MAX\"}}");
+  EXPECT_EQ(Canonical("{mesh['a'=2,'b'=4], [], unreduced={'a', 'b'}}"), "{unreduced}");
+  EXPECT_EQ(Canonical("{mesh['a'=2,'b'=4], [], unreduced=max{'a', 'b'}}"), "{unreduced=max}");
+  EXPECT_EQ(Canonical("{mesh['x'=2,'y'=2], unreduced=min{'x', 'y'}}"), "{unreduced=min}");
+  EXPECT_EQ(Canonical("{mesh['x'=2,'y'=2], unreduced=max}"), "{unreduced=max}");
   EXPECT_EQ(Canonical("{{mesh['a'=2,'b'=4], replicated}, {maximal_mesh[device_id=3]}}"),
             "{{replicated}, {maximal_mesh[device_id=3]}}");
   for (const char* kept :
@@ -64,6 +66,14 @@ TEST(HloTextTest, NamedShardingsOfTheWholeMeshPrintWithoutIt) {
 
 TEST(HloTextTest, NewerXlaSaysSingleDevice) {
   EXPECT_EQ(Canonical("{single_device[device_id=3]}"), "{maximal_mesh[device_id=3]}");
+}
+
+TEST(HloTextTest, UnreducedNamesItsReduction) {
+  EXPECT_EQ(Canonical("{unreduced=max shard_as 1}"), "{unreduced=max shard_as 1}");
+  EXPECT_EQ(Canonical("{unreduced=sum}"), "{unreduced}");
+  const std::string minimum = "{unreduced metadata={op_type=\"sdy::reduction_op\" op_name=\"MIN\"}}";
+  EXPECT_EQ(Canonical(minimum), "{unreduced=min}");
+  EXPECT_EQ(*ParseHloSharding(minimum), *ParseHloSharding("{unreduced=min}"));
 }
 
 TEST(HloTextTest, ReductionsOtherThanSumAreKept) {
@@ -85,6 +95,9 @@ TEST(HloTextTest, ErrorsTellColumnAndExpectation) {
       {"{devices=[2,2]<=[4] bogus}", "column 21: expected an item of a sharding, found 'bogus'"},
       {"{devices=[2]<=[2] last_tile_dims={tuple}}",
        "column 35: expected maximal, manual, unreduced or replicated"},
+      {"{unreduced=mean}", "column 12: expected sum, max or min, found 'mean'"},
+      {"{unreduced=max metadata={op_type=\"sdy::reduction_op\" op_name=\"MIN\"}}",
+       "column 1: the metadata names another reduction"},
       {"{devices=[99999999999999999999]<=[4]}", "column 11: a tile dimension does not fit 64 bits"},
       {"{replicated device=1}", "replicated shardings should not have any devices assigned"},
       {"{maximal}", "maximal shardings should have exactly one device assigned"},

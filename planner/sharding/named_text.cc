@@ -190,6 +190,11 @@ std::string QuotedName(const std::string& name, char quote) {
   return text + quote;
 }
 
+std::string PrintUnreduced(ReductionOp op) {
+  if (op == ReductionOp::kSum) return "unreduced";
+  return absl::StrCat("unreduced=", std::string(NameOf(op)));
+}
+
 std::string PrintAxes(const NamedSharding& named, char quote) {
   const auto axes = [&](const std::vector<AxisRef>& refs) {
     return AxesText(named.mesh, refs, quote);
@@ -241,7 +246,9 @@ std::string PrintNamed(const NamedSharding& named) {
   if (mesh.maximal) return text;
   if (named.dims.empty() && named.replicated.empty()) {
     if (named.unreduced.empty() && named.manual.empty()) return "replicated";
-    if (named.manual.empty() && NamesAll(mesh, named.unreduced)) return "unreduced";
+    if (named.manual.empty() && NamesAll(mesh, named.unreduced)) {
+      return PrintUnreduced(named.reduction);
+    }
     if (named.unreduced.empty() && NamesAll(mesh, named.manual)) return text + ", manual";
   }
   return absl::StrCat(text, ", ", PrintAxes(named, kNameQuote));

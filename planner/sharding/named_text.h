@@ -16,8 +16,8 @@ namespace remesh::planner {
 std::string PrintTiles(const TileAssignment& tiles);
 
 // The text between a named sharding's braces, as in "mesh['a'=2], [{'a'}]". A sharding that is
-// replicated (or unreduced) over the whole mesh prints as "replicated" ("unreduced", whatever the
-// reduction) without the mesh, as XLA of jaxlib 0.11 writes it; its bytes keep the mesh.
+// replicated (or unreduced) over the whole mesh prints as "replicated" ("unreduced=max") without
+// the mesh, as XLA of jaxlib 0.11 writes it; its bytes keep the mesh.
 std::string PrintNamed(const NamedSharding& named);
 
 // Whether a named sharding comes next: "mesh[", "maximal_mesh[", or "single_device[", which newer
@@ -41,5 +41,7 @@ std::string PrintAxes(const NamedSharding& named, char quote);
 // Takes "sum", "max" or "min" when it comes next and returns it, else kSum.
 ReductionOp ParseReduction(TextScanner& scanner);
 std::string_view NameOf(ReductionOp op);
+// "unreduced" for sums, else "unreduced=max" or "unreduced=min".
+std::string PrintUnreduced(ReductionOp op);
 
 }  // namespace remesh::planner
