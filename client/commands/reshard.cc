@@ -129,7 +129,7 @@ absl::Status Reshard(const ReshardOptions& options) {
 void AddPlanningFlags(CLI::App& reshard, ReshardOptions& options) {
   reshard
       .add_option("--window-bytes", options.window_bytes,
-                  "Bytes in flight per device (256 MiB without it)")
+                  "Bytes in flight per device, at least 256 (256 MiB without it)")
       ->transform(WholeNumber());
   reshard
       .add_option("--memory-limit-bytes", options.memory_limit_bytes,

@@ -173,7 +173,7 @@ TEST(ExplainTest, TheBusiestRowIsThePlansBottleneck) {
 // A plan of 383 bytes once kept a thread busy for more than 40 s after its caller had gone.
 TEST(ExplainTest, WhatWalksOverAllWindowsEndsWithItsBudget) {
   ReshardRequest request = RowsToColumns(128);
-  request.options.window_bytes = 16;
+  request.options.window_bytes = 256;
   const ReportedPlan planned = PlanOf(request);
   const auto windows_of = [&](int most) {
     Budget budget([&, looks = 0]() mutable {

@@ -12,8 +12,6 @@ namespace remesh::planner {
 // The most device pairs of one host that may exchange a message in one window: a bound on NCCL
 // groups.
 inline constexpr int64_t kMessagesPerWindowMax = 256;
-// Narrower windows could not hold one element of every type; smaller values count as this one.
-inline constexpr int64_t kWindowBytesMin = 256;
 inline constexpr int64_t kWindowsMax = int64_t{1} << 20;
 
 // The times at which moves happen. Every segment is cut into `parts` equal parts, one for each

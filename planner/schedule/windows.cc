@@ -102,7 +102,7 @@ std::vector<int32_t> RoundBegins(const std::vector<Move>& moves, int32_t rounds,
 }  // namespace
 
 int64_t EffectiveWindowBytes(int64_t window_bytes) {
-  return std::clamp(window_bytes, kWindowBytesMin, int64_t{1} << 50);
+  return std::min(window_bytes, int64_t{1} << 50);
 }
 
 namespace {

@@ -12,7 +12,7 @@
 namespace remesh::planner {
 
 // Bytes that may be in flight on one device in one window: sent, received and copied bytes
-// together.
+// together. REQUIRES: window_bytes >= kWindowBytesMin.
 int64_t EffectiveWindowBytes(int64_t window_bytes);
 
 // Chooses parts and rounds, puts every move into a round, counts messages and predicts seconds.

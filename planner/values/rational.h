@@ -13,8 +13,8 @@ struct Rational {
 
   double value() const { return static_cast<double>(num) / static_cast<double>(den); }
   double seconds() const { return value() / 8; }
-  // ceil(this * factor), but at most kMost. kMost is as good as infinity, because it bounds sums of
-  // bits, and those of a valid request stay below it. REQUIRES: factor >= 0.
+  // ceil(this * factor), but at most kMost. kMost is as good as infinity, because sums of bits of a
+  // valid request stay below it (kHeldBitsMax in request.h). REQUIRES: factor >= 0.
   static constexpr int64_t kMost = int64_t{1} << 62;
   int64_t CeilTimes(int64_t factor) const {
     const __int128 times = (static_cast<__int128>(num) * factor + den - 1) / den;

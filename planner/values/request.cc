@@ -6,6 +6,7 @@
 #include <tuple>
 #include <utility>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -43,8 +44,9 @@ class Checker {
  private:
   absl::Status CheckOptions() {
     const PlanOptions& options = request_.options;
-    if (options.window_bytes <= 0) {
-      return InvalidField("window_bytes", absl::StrCat(options.window_bytes), "must be > 0");
+    if (options.window_bytes < kWindowBytesMin) {
+      return InvalidField("window_bytes", absl::StrCat(options.window_bytes),
+                          absl::StrCat("must be at least ", kWindowBytesMin));
     }
     if (options.memory_limit_bytes < 0) {
       return InvalidField("memory_limit_bytes", absl::StrCat(options.memory_limit_bytes),
@@ -91,13 +93,26 @@ class Checker {
     return CountBits(array);
   }
 
-  // Keeps every sum over arrays and devices that planning computes below 2^62.
+  // Keeps what all devices hold before and after below kHeldBitsMax.
   absl::Status CountBits(const ArraySpec& array) {
-    const __int128 devices = array.source.devices->size() + array.target.devices->size();
-    bits_ += devices * BitWidth(array.element_type) * ElementCount(array.shape);
-    if (bits_ < (__int128{1} << 62)) return absl::OkStatus();
+    const __int128 elements = HeldElements(*array.source.layout) +
+                              HeldElements(*array.target.layout);
+    held_bits_ += elements * BitWidth(array.element_type);
+    if (held_bits_ < kHeldBitsMax) return absl::OkStatus();
     return InvalidField("shape", absl::StrCat("[", absl::StrJoin(array.shape, ","), "]"),
-                        "makes all arrays on all devices together 2^62 bits or more");
+                        "makes what all devices hold before and after 2^60 bits or more");
+  }
+
+  // The elements that all devices of a layout hold together, replicas counted.
+  __int128 HeldElements(const Layout& layout) {
+    const auto [entry, is_new] = held_elements_.try_emplace(&layout, 0);
+    if (!is_new) return entry->second;
+    for (const Tile& tile : layout.tiles) {
+      for (const Box& box : tile.boxes) {
+        entry->second += __int128{box.element_count()} * tile.positions.size();
+      }
+    }
+    return entry->second;
   }
 
   absl::Status CheckPlacement(const ArraySpec& array, const Placement& placement) {
@@ -182,7 +197,8 @@ class Checker {
   Budget& budget_;
   absl::flat_hash_set<int64_t> devices_;
   absl::flat_hash_set<int64_t> lost_;
-  __int128 bits_ = 0;
+  __int128 held_bits_ = 0;
+  absl::flat_hash_map<const Layout*, __int128> held_elements_;
   absl::flat_hash_set<const DeviceList*> checked_devices_;
   absl::flat_hash_set<const DeviceList*> checked_targets_;
   absl::flat_hash_set<const Layout*> checked_sources_;

@@ -44,8 +44,11 @@ enum class Strategy : int8_t {
   kGather,  // one device gathers each array and broadcasts it
 };
 
+// Narrower windows could not hold one element of every type.
+inline constexpr int64_t kWindowBytesMin = 256;
+
 struct PlanOptions {
-  int64_t window_bytes = 256 << 20;  // W: bytes in flight per device, > 0
+  int64_t window_bytes = 256 << 20;  // W: bytes in flight per device, >= kWindowBytesMin
   int64_t memory_limit_bytes = 0;    // per device; 0: none
   bool donate = false;
   bool free_target_order = false;
@@ -75,10 +78,19 @@ struct ReshardRequest {
   std::vector<Fallback> fallbacks;
 };
 
+// The bits that all devices hold before and after, together, are below this. Then no sum that
+// planning computes reaches 4 times as much, and all fit 64 bits:
+// - the source covers every array, so arrays, atoms and tapes hold no more than it does;
+// - every needer is entered once, which moves at most what the target holds. Staging adds at most
+//   one move over the fabric at either end, so all moves carry at most 3 times that;
+// - what a link can carry in a given time may be more. It saturates (Rational::CeilTimes) and is
+//   compared with such sums, or they are taken off it, but it is never added up.
+inline constexpr int64_t kHeldBitsMax = int64_t{1} << 60;
+
 // INVALID_ARGUMENT with the field named: invalid topology or options; no arrays; array names empty
 // or repeated; a layout of another shape; device lists with repeats or devices outside the
 // topology; a source whose shards, those of lost devices included, do not cover the array; subgroup
-// kinds or subgroups that differ between source and target.
+// kinds or subgroups that differ between source and target; devices that hold kHeldBitsMax or more.
 absl::Status ValidateRequest(const ReshardRequest& request,
                              Budget& budget = Budget::Unlimited());
 

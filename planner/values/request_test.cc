@@ -79,6 +79,7 @@ const std::vector<BadRequest>& BadRequests() {
       {"topology.domains[0].parent", "rack",
        [](auto& r) { r.topology.domains[0].parent = "rack"; }},
       {"options.window_bytes", "0", [](auto& r) { r.options.window_bytes = 0; }},
+      {"options.window_bytes", "255", [](auto& r) { r.options.window_bytes = 255; }},
       {"options.memory_limit_bytes", "-1", [](auto& r) { r.options.memory_limit_bytes = -1; }},
       {"options.lost_device_ids[0]", "9", [](auto& r) { r.options.lost_device_ids = {9}; }},
       {"options.lost_device_ids[1]", "1",
@@ -157,9 +158,80 @@ TEST(RequestTest, APeakAboveTheLimitIsRefusedWithTheNumber) {
   EXPECT_TRUE(MakePlan(Canonicalize(request)->canonical).ok());
 }
 
+TEST(RequestTest, TheNarrowestWindowIsPlanned) {
+  ReshardRequest request = Good();
+  request.options.window_bytes = kWindowBytesMin;
+  EXPECT_TRUE(MakePlan(Canonicalize(request)->canonical).ok());
+}
+
+// `bytes` bytes, in rows over `devices` devices before and after.
+ReshardRequest OfBytes(int64_t bytes, int64_t devices) {
+  ReshardRequest request = Good();
+  DeviceList all(devices);
+  std::iota(all.begin(), all.end(), 0);
+  request.topology.hosts[0].device_ids = all;
+  request.topology.hosts.resize(1);
+  request.arrays[0].shape = {bytes};
+  request.arrays[0].element_type = ElementType::kU8;
+  request.arrays[0].source = {Rows(bytes, devices), Devices(all)};
+  request.arrays[0].target = request.arrays[0].source;
+  return request;
+}
+
+// Every array once counted as a whole on each of its devices, which refused real states.
+TEST(RequestTest, RealStatesOnManyDevicesPass) {
+  EXPECT_TRUE(ValidateRequest(OfBytes(int64_t{24} << 40, 16384)).ok());
+  // 405e9 parameters with a master copy and two moments in f32.
+  EXPECT_TRUE(ValidateRequest(OfBytes(int64_t{405'000'000'000} * 14, 131072)).ok());
+}
+
+TEST(RequestTest, DevicesHoldBelow2To60BitsBeforeAndAfter) {
+  constexpr int64_t kMost = (int64_t{1} << 56) - 1;  // bytes of one side
+  ReshardRequest request = OfBytes(kMost, 4);
+  EXPECT_TRUE(ValidateRequest(request).ok()) << ValidateRequest(request);
+  request.arrays.push_back(request.arrays[0]);
+  request.arrays[1].name = "one more";
+  request.arrays[1].shape = {1};
+  request.arrays[1].source = {Rows(1, 1), Devices({0})};
+  request.arrays[1].target = request.arrays[1].source;
+  const absl::Status refused = ValidateRequest(request);
+  EXPECT_EQ(refused.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(GetErrorInfo(refused).metadata["field"], "arrays[1].shape") << refused;
+  EXPECT_EQ(GetErrorInfo(refused).metadata["value"], "[1]") << refused;
+}
+
+// Replicas count on each of their devices. No sum wraps, whatever the links and strategies.
+TEST(RequestTest, PlansOfTheMostBitsCanBeMade) {
+  constexpr int64_t kBytes = ((int64_t{1} << 57) - 64) / 5;  // once before, by 4 devices after
+  ReshardRequest request = Good();
+  request.topology.domains[0].egress_bytes_per_second = 1;
+  request.topology.hosts[0].nic_bytes_per_second = 1;
+  request.topology.hosts[1].nic_bytes_per_second = kCapacityMax;
+  request.options.window_bytes = int64_t{1} << 50;
+  ArraySpec& array = request.arrays[0];
+  array.element_type = ElementType::kU8;
+  array.shape = {kBytes};
+  const Placement rows = {Rows(kBytes, 4), Devices({0, 1, 2, 3})};
+  const std::vector<int64_t> whole(4, 0);
+  const Placement copies = {std::make_shared<const Layout>(MakeSeparableLayout(
+                                {kBytes}, {TilePartition(kBytes, 1)}, whole)),
+                            rows.devices};
+  for (const Strategy strategy : {Strategy::kOptimal, Strategy::kP2p, Strategy::kGather}) {
+    for (const bool gathers : {true, false}) {
+      array.source = gathers ? rows : copies;
+      array.target = gathers ? copies : rows;
+      request.options.strategy = strategy;
+      const auto plan = MakePlan(Canonicalize(request)->canonical);
+      ASSERT_TRUE(plan.ok()) << plan.status();
+      EXPECT_EQ(plan->summary().total_bytes, gathers ? 4 * kBytes : kBytes);
+      EXPECT_GE(plan->summary().quality, 1 - 1e-9);
+    }
+  }
+}
+
 TEST(RequestTest, TooManyWindowsAreRefused) {
   ReshardRequest request = Good();
-  request.options.window_bytes = 1;
+  request.options.window_bytes = kWindowBytesMin;
   request.arrays[0].shape = {int64_t{1} << 40};
   request.arrays[0].source.layout = Rows(int64_t{1} << 40, 4);
   request.arrays[0].target.layout = Rows(int64_t{1} << 40, 4);

@@ -224,7 +224,7 @@ TEST(ExportedPlanTest, TheReplayEndsWithItsBudget) {
   for (v1::Sharding* sharding : {array.mutable_source(), array.mutable_target()})
     sharding->set_hlo_text("{replicated}");
   array.mutable_source()->mutable_devices()->mutable_range()->set_count(1);
-  spec.mutable_options()->set_window_bytes(8);
+  spec.mutable_options()->set_window_bytes(256);
   const Made made = Make(spec);
   const auto looks_of = [&](int most) {
     int looks = 0;

@@ -21,7 +21,7 @@ class PlanPiecesTest : public ::testing::Test {
   void SetUp() override {
     v1::CreatePlanRequest request;
     *request.mutable_spec() = TestSpec();
-    request.mutable_spec()->mutable_options()->set_window_bytes(64);
+    request.mutable_spec()->mutable_options()->set_window_bytes(256);
     for (int i = 0; i < 20; ++i) {
       v1::ArraySpec& array = *request.mutable_spec()->add_arrays();
       array = request.spec().arrays(0);

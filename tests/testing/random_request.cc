@@ -269,7 +269,7 @@ ReshardRequest RandomRequest(uint64_t seed, const RandomRequestOptions& options)
     request.arrays.push_back(std::move(array));
   }
   if (options.small_windows && OneIn(random, 4))
-    request.options.window_bytes = Uniform(random, 1, 2000);
+    request.options.window_bytes = Uniform(random, 256, 2000);
   if (options.lost_devices && OneIn(random, 8)) LoseDevices(random, request);
   return request;
 }
