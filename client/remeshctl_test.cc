@@ -84,6 +84,34 @@ TEST(RemeshctlTest, APlanMadeHereIsSaidToBeOnNoServer) {
   EXPECT_EQ(Remeshctl(absl::StrCat("plan -o json -f ", kExample)).err, "");
 }
 
+// Regression: narrow windows made plans of a million windows without a word.
+TEST(RemeshctlTest, ManyWindowsAreAWarning) {
+  const auto planned = [](const std::string& window_bytes) {
+    std::string spec = ReadAll(kExample);
+    const auto replace = [&](const std::string& given, const std::string& by) {
+      spec.replace(spec.find(given), given.size(), by);
+    };
+    replace("268435456", window_bytes);
+    replace("\"shape\":[8,8]", "\"shape\":[4096,1024]");
+    const std::string file =
+        absl::StrCat(testing::TempDir(), "/remeshctl_test.", getpid(), ".windows");
+    std::ofstream(file) << spec;
+    const Result result = Remeshctl(absl::StrCat("plan -o json -f ", file));
+    std::remove(file.c_str());
+    EXPECT_EQ(result.code, 0) << result.err;
+    return std::pair(Json::parse(result.out)["plan"]["summary"]["windows"].get<int>(), result.err);
+  };
+  const auto [many, warning] = planned("256");
+  EXPECT_GT(many, 20'000);
+  EXPECT_NE(warning.find(absl::StrCat("takes ", many, " windows, more than 20000")),
+            warning.npos)
+      << warning;
+  const auto [few, silence] = planned("4096");
+  EXPECT_LE(few, 20'000);
+  EXPECT_GT(few, 1'000);
+  EXPECT_EQ(silence, "");
+}
+
 // Regression: it printed "0 ns", although the binding constraint took 0.032 ns.
 TEST(RemeshctlTest, LessThanANanosecondIsNotNothing) {
   std::string spec = ReadAll(kExample);

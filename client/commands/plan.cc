@@ -153,8 +153,17 @@ absl::Status PrintJson(const Answer& answer, const google::protobuf::Message& me
   return absl::OkStatus();
 }
 
+void WarnOfWindows(int64_t windows) {
+  if (windows <= planner::kManyWindows) return;
+  std::cerr << absl::StrFormat(
+      "remeshctl: warning: the plan takes %d windows, more than %d; a wider options.window_bytes "
+      "takes fewer\n",
+      windows, planner::kManyWindows);
+}
+
 absl::Status PrintAnswer(const Answer& answer, OutputFormat format, bool explain) {
   const v1::CreatePlanResponse& response = answer.response;
+  WarnOfWindows(response.plan().summary().windows());
   v1::ExplainPlanResponse explained;
   if (explain) {
     *explained.mutable_plan() = response.plan();

@@ -33,6 +33,10 @@ struct PlanSummary {
   friend bool operator==(const PlanSummary&, const PlanSummary&) = default;
 };
 
+// More windows than this are worth a warning: each costs hosts a hand-over, so a plan of so many
+// takes far longer than its bytes unless it is very large.
+inline constexpr int32_t kManyWindows = 20'000;
+
 // All that a plan reports of itself, with the proofs of its two bounds.
 struct Figures {
   PlanSummary summary;

@@ -6,6 +6,7 @@
 #include <string>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "base/error.h"
 #include "base/status_macros.h"
 #include "planner/codec/plan_bytes.h"
@@ -72,6 +73,11 @@ absl::StatusOr<CachedPlan> ComputePlan(const planner::CanonicalRequest& request,
   const Timestamp start = SteadyClock().Now();
   ASSIGN_OR_RETURN(planner::Plan plan,
                    service::CatchFaults([&] { return planner::MakePlan(request, budget); }));
+  if (const int32_t windows = plan.summary().windows; windows > planner::kManyWindows) {
+    service::LogWarning("a plan takes many windows; a wider options.window_bytes takes fewer",
+                        {{"windows", absl::StrCat(windows)},
+                         {"window_bytes", absl::StrCat(request.request.options.window_bytes)}});
+  }
   std::string digest = planner::DigestOfPlanBytes(planner::EncodePlan(request, plan));
   return CachedPlan{.request = request,
                     .plan = std::move(plan),
