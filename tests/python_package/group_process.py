@@ -1,14 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A process of jax_group_test.py: RANK COUNT PORT. Prints one JSON object a line."""
+"""A process of group_test.py: RANK COUNT PORT FRAMEWORK FILE. Prints one JSON object a line."""
 import json
+import os
+import signal
 import sys
 import time
 
-import jax
-
 from remesh import errors
 from remesh.group import exchange, together
-from remesh.jax_group import JaxGroup
 
 NOT_A_NUMBER = bytes.fromhex("7fc00123ffc00456") + (2**40 + 1).to_bytes(8, "little") + b"\x80\x00"  # what sums and casts would change
 
@@ -33,10 +32,48 @@ def refuse_on_last(group) -> None:
     exchange(group, "save", outcome)
 
 
-def main() -> None:
-    rank, count, port = map(int, sys.argv[1:])
+def jax_group(rank: int, count: int, port: int):
+    import jax
+    from remesh.jax_group import JaxGroup
     jax.distributed.initialize(f"127.0.0.1:{port}", count, rank)
-    group = JaxGroup()
+    return JaxGroup()
+
+
+def torch_group(rank: int, count: int, _port: int, deadline: float = 60.0):
+    import torch.distributed as dist
+    from remesh.torch_group import TorchGroup
+    if not dist.is_initialized():
+        dist.init_process_group("gloo", f"file://{sys.argv[5]}", rank=rank, world_size=count)
+    return TorchGroup(deadline)
+
+
+def lose_one(rank: int, count: int, port: int) -> None:
+    """The last process stops in one group, and dies in another."""
+    short, other = torch_group(rank, count, port, 1.0), torch_group(rank, count, port)
+    lost = rank == count - 1
+    begun = time.monotonic()
+    stopped = "" if lost else caught(lambda: short.barrier("stopped"))
+    again = "" if lost else caught(lambda: short.barrier("again"))
+    seconds = time.monotonic() - begun
+    if lost:
+        time.sleep(2.5)
+        os.kill(os.getpid(), signal.SIGKILL)
+    begun = time.monotonic()
+    killed = caught(lambda: other.barrier("killed"))
+    print(json.dumps({"stopped": stopped, "again": again, "seconds": seconds, "killed": killed,
+                      "killed_seconds": time.monotonic() - begun}), flush=True)
+    for each in (short, other):
+        each.close()
+        each.close()
+    os._exit(0)
+
+
+def main() -> None:
+    rank, count, port = map(int, sys.argv[1:4])
+    framework = sys.argv[4]
+    if framework == "lose":
+        lose_one(rank, count, port)
+    group = {"jax": jax_group, "torch": torch_group}[framework](rank, count, port)
     group.barrier("start")
     begun = time.monotonic()
     group.barrier("again")

@@ -1,20 +1,29 @@
 # SPDX-License-Identifier: Apache-2.0
-"""JaxGroup: real processes of JAX exchange bytes and outcomes."""
+"""JaxGroup and TorchGroup: real processes of a framework exchange bytes and outcomes. One suite for all."""
 import json
 import pathlib
+import tempfile
 import unittest
 
 import support
 
-PROGRAM = pathlib.Path(__file__).with_name("jax_group_process.py")
+PROGRAM = pathlib.Path(__file__).with_name("group_process.py")
 BITS = "7fc00123ffc0045601000000000100008000"
 PROCESSES = 3
 
 
-class JaxGroupTest(unittest.TestCase):
+def run(framework: str):
+    """What each process said, and how it ended. Processes of torch meet in a file."""
+    with tempfile.TemporaryDirectory() as folder:
+        return support.run_processes(PROGRAM, PROCESSES, [framework, f"{folder}/store"], timeout=100, GLOO_SOCKET_IFNAME="lo")
+
+
+class Suite:
+    FRAMEWORK = ""
+
     @classmethod
     def setUpClass(cls):
-        ended = support.run_processes(PROGRAM, PROCESSES, [])
+        ended = run(cls.FRAMEWORK)
         for process in ended:
             if process["code"] != 0:
                 raise AssertionError(f"exit {process['code']}: {process['err'][-2000:]}")
@@ -51,6 +60,25 @@ class JaxGroupTest(unittest.TestCase):
     def test_processes_at_different_calls_learn_of_it(self):
         for said in self.each("names"):
             self.assertRegex(said, "^NameMismatch: ")
+
+
+class JaxGroupTest(Suite, unittest.TestCase):
+    FRAMEWORK = "jax"
+
+
+class TorchGroupTest(Suite, unittest.TestCase):
+    FRAMEWORK = "torch"
+
+    def test_a_process_that_stops_is_seen_at_the_deadline_and_one_that_dies_at_once(self):
+        ended = run("lose")
+        self.assertEqual([process["code"] for process in ended], [0, 0, -9], ended[0]["err"][-2000:])
+        for process in ended[:-1]:
+            said = json.loads(process["out"][process["out"].index("{"):])
+            self.assertRegex(said["stopped"], "^BarrierTimeout: .*waited 1 s for the other processes")
+            self.assertEqual(said["again"], said["stopped"])
+            self.assertGreater(said["seconds"], 1.0)
+            self.assertRegex(said["killed"], "^MemberLost: ")
+            self.assertLess(said["killed_seconds"], 30.0)  # the group's deadline is 60 s
 
 
 if __name__ == "__main__":
