@@ -16,6 +16,7 @@ import remesh
 from remesh import errors, job, local_group, names, storage
 from remesh.job import pieces
 from remesh.job.committing import Commit
+from remesh.job.restoring import Restorer
 from remesh.job.worlds import Worlds
 from remesh.testing import LocalCluster
 from remesh.worker import LocalState
@@ -236,20 +237,50 @@ class JobTest(JobCase):
             with remesh.connect(server=self.cluster.server_address) as client:
                 self.assertLessEqual(client.state(name).bytes, 1.05 * replicas * (4 << 20))
 
+    # Saves, restores in the same layout, and returns what was found and the move
+    # of process 0.
+    def restore_equal(self, name, size, arrays, whole, **settings):
+        moves, described = [], Restorer._described
+
+        def describes(restorer, moved, *rest):
+            moves.append(moved)
+            return described(restorer, moved, *rest)
+
+        def saves(core):
+            saved = World(core.rank, core.size, arrays, whole).pieces()
+            core.save_pieces(saved, 4, block=True)
+
+        def restores(core):
+            start = time.perf_counter()
+            core._group.barrier("as many exchanges")
+            core._group.barrier("as in a restore")
+            exchanges = time.perf_counter() - start
+            found = core.restore_arrays(World(core.rank, core.size, arrays, whole).arrays())
+            return sum(found.seconds.values()) - exchanges
+
+        self.world(name, size, saves, **settings)
+        with mock.patch.object(Restorer, "_described", describes):
+            seconds = self.world(name, size, restores)[0]
+        return moves[0], seconds
+
     def test_a_host_that_stores_what_it_wants_moves_nothing(self):
-        self.save("equal", 2, 4)
+        moved, seconds = self.restore_equal("equal", 2, values(4), whole=())
+        self.assertEqual(moved.generation, 1, "a move made another generation")
+        self.assertEqual(moved.crossing_bytes, 0)
+        print(f"equal layout, 2 processes: 0 bytes, {1e3 * seconds:.1f} ms beside exchanges")
 
-        def function(core):
-            found = core.restore_arrays(World(core.rank, core.size, values(4), whole=()).arrays())
-            return core._client.state(found.save).generation
-
-        saves = {"arrays": values(4)}
-
-        def save(core):
-            core.save_pieces(World(core.rank, core.size, saves["arrays"]).pieces(), 4, block=True)
-
-        self.world("equal", 2, save)
-        self.assertEqual(self.world("equal", 2, function), [1, 1], "a move made another generation")
+    # Two of the four hosts store what all four want: the layouts are not equal.
+    def test_data_parallel_hosts_that_store_nothing_get_copies(self):
+        whole = {"w": np.ones((1 << 20,), np.float32)}
+        moved, seconds = self.restore_equal("parallel", 4, whole, whole)
+        self.assertEqual(moved.crossing_bytes, 2 * (4 << 20))
+        kept = moved.execution.summary.kept_bytes
+        print(
+            f"data parallel, 4 hosts, {4 << 20} bytes: {moved.crossing_bytes} bytes crossed hosts, "
+            f"{kept} were copied where they lay, {1e3 * seconds:.1f} ms beside exchanges"
+        )
+        moved, _ = self.restore_equal("parallel", 4, whole, whole, replicas=4)
+        self.assertEqual((moved.generation, moved.crossing_bytes), (1, 0))
 
     def test_two_jobs_of_one_process(self):
         def function(core):
