@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
 """Trains a small transformer on data it makes, over several processes that may die: jax_elastic.py PROCESSES RANK [STEPS].
-
 Kill any of them and start again, with as many processes as you like: the loss goes on where the last save was."""
 import os
 import sys
@@ -9,17 +8,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.sharding import NamedSharding, PartitionSpec as P
-
 import remesh.jax
 
 LAYERS, WIDTH, HEADS, WORDS, LENGTH, BATCH, RATE = 2, 96, 4, 48, 32, 24, 3e-3
 
-
 def init(key):
-    def weight(*shape):
-        nonlocal key
-        key, used = jax.random.split(key)
-        return jax.random.normal(used, shape) / np.sqrt(shape[0])
+    keys = iter(jax.random.split(key, 3 + 4 * LAYERS))
+    weight = lambda *shape: jax.random.normal(next(keys), shape) / np.sqrt(shape[0])
     layer = lambda: {"qkv": weight(WIDTH, 3 * WIDTH), "out": weight(WIDTH, WIDTH), "up": weight(WIDTH, 4 * WIDTH), "down": weight(4 * WIDTH, WIDTH)}
     params = {"words": weight(WORDS, WIDTH), "places": weight(LENGTH, WIDTH), "layers": [layer() for _ in range(LAYERS)], "head": weight(WIDTH, WORDS)}
     return {"params": params, "mean": jax.tree.map(jnp.zeros_like, params), "square": jax.tree.map(jnp.zeros_like, params), "step": jnp.int32(0)}
@@ -48,10 +43,11 @@ def batch(step, sharding):  # each line counts upwards from a random word by a r
 def main(processes, rank, steps=300):
     jax.distributed.initialize(os.environ.get("COORDINATOR", "127.0.0.1:7171"), processes, rank, heartbeat_timeout_seconds=10)
     mesh = jax.make_mesh((jax.device_count(),), ("devices",), axis_types=(jax.sharding.AxisType.Auto,))
-    rows = NamedSharding(mesh, P("devices"))
-    shardings = jax.tree.map(lambda x: rows if x.ndim and x.shape[0] % mesh.size == 0 else NamedSharding(mesh, P()), jax.eval_shape(init, jax.random.key(0)))
-    abstract = jax.tree.map(lambda x, s: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=s), jax.eval_shape(init, jax.random.key(0)), shardings)
+    rows, whole = NamedSharding(mesh, P("devices")), NamedSharding(mesh, P())
+    shapes = jax.eval_shape(init, jax.random.key(0))
+    shardings = jax.tree.map(lambda x: rows if x.ndim and x.shape[0] % mesh.size == 0 else whole, shapes)
     job = remesh.jax.Job("jax-elastic", every=10)
+    abstract = jax.tree.map(lambda x, s: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=s), shapes, shardings)
     state, start, _ = job.restore(abstract) or (jax.jit(init, out_shardings=shardings)(jax.random.key(0)), 0, [])
     step_function = jax.jit(train, donate_argnums=0, out_shardings=(shardings, None))
     for step in range(start, steps):
@@ -60,5 +56,4 @@ def main(processes, rank, steps=300):
         if job.should_save(step): job.save(state, step + 1)
     job.close()
 
-if __name__ == "__main__":
-    main(*map(int, sys.argv[1:]))
+if __name__ == "__main__": main(*map(int, sys.argv[1:]))
