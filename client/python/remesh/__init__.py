@@ -17,13 +17,11 @@
 docs/python.md describes it. Log lines go to logging.getLogger("remesh").
 """
 
-import logging
 import os
 
 # Before grpc is imported: otherwise each fork(), such as a DataLoader's, prints a line about
 # handlers that gRPC skips.
 os.environ.setdefault("GRPC_VERBOSITY", "ERROR")
-logging.getLogger("remesh").addHandler(logging.NullHandler())
 
 # pylint: disable=wrong-import-position
 from remesh import buffers, errors, group, layout  # noqa: E402

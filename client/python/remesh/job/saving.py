@@ -236,11 +236,15 @@ class Saver:
         self._warned = True
         if layout.shortage():
             _LOG.warning(
-                "replicas: only %s hosts hold some of the arrays; the loss of one host costs the save",
+                "job %s: only %s hosts hold some of the arrays: the loss of one host costs the save",
+                self._worlds.job,
                 layout.shortage(),
             )
         elif layout.least == 1:
-            _LOG.warning("each box lies on one host: the loss of any host costs the save")
+            _LOG.warning(
+                "job %s: each part of a save lies on one host: the loss of any host costs the save",
+                self._worlds.job,
+            )
 
     def _extra_array(self, capacity: int, shared: bool) -> storage.Array:
         size = self._group.size

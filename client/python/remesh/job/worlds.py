@@ -30,7 +30,7 @@ class Worlds:
 
     def __init__(self, client: Client, job: str, hosts: Sequence[Host], patience: float):
         """hosts: of the world. patience: seconds to wait for them after a restart of the server."""
-        self._client, self._job, self.patience = client, job, patience
+        self._client, self.job, self.patience = client, job, patience
         self._hosts = {host.name for host in hosts}
         self.world = 0
         self._claimed: Optional[State] = None
@@ -61,11 +61,11 @@ class Worlds:
 
     def name(self, state_id: names.StateId) -> str:
         """The full name."""
-        return names.state_name(self._job, state_id)
+        return names.state_name(self.job, state_id)
 
     def states(self) -> Iterator[Tuple[names.StateId, State]]:
         """The job's saves, claims and temporary states, without their arrays."""
-        for state in self._client.states(names.job_name(self._job)):
+        for state in self._client.states(names.job_name(self.job)):
             state_id = names.parse(state.name)
             if state_id:
                 yield state_id, state
@@ -101,8 +101,8 @@ class Worlds:
         later = self.later_world()
         if later:
             raise Superseded(
-                f"world {later} of job {self._job} has begun; this process belongs to world {self.world}",
-                metadata={"job": self._job, "world": str(later)},
+                f"world {later} of job {self.job} has begun; this process belongs to world {self.world}",
+                metadata={"job": self.job, "world": str(later)},
             )
 
     def tell(self, labels: Dict[str, str]) -> None:
@@ -126,8 +126,8 @@ class Worlds:
             other = {}
         who = ", ".join(f"{key} {other[key]}" for key in ("host", "pid", "time") if key in other)
         return JobRunsTwice(
-            f"job {self._job}: another process claimed world {claim.world} at this moment ({who}): one of the two must end",
-            metadata={"job": self._job, **other},
+            f"job {self.job}: another process claimed world {claim.world} at this moment ({who}): one of the two must end",
+            metadata={"job": self.job, **other},
         )
 
     # Deletes saves that lower worlds left unfinished, their claims and
