@@ -56,8 +56,8 @@ LEGEND = """`remesh-server`, {hosts} `remesh-worker`s (default settings) and the
 this machine's {cores} cores. The state is {arrays} arrays of f32, {mib} MiB together, cut by rows
 over one device a process. {rounds} rounds after one that is not counted; in each, every way in
 turn, in the other direction in every second round. A figure is the median (least–most). A ratio is
-taken in each round; its median is given. A phase is from the call to its return on the slowest process, exchanges
-between processes included.
+taken in each round; its median is given. A phase is from the call to its return on the slowest
+process, exchanges between processes included.
 
 *blocks*: until the arrays may be written again. *committed*: until the save is whole and the one
 before it is deleted. *memcpy*: as many bytes, on all processes at once, into memory that is there.
