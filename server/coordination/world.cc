@@ -1,0 +1,305 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/coordination/world.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "base/check.h"
+#include "base/error.h"
+#include "base/status_macros.h"
+
+namespace remesh::server::coordination {
+namespace {
+
+absl::Status Ended(const std::string& message, const std::string& reason) {
+  return MakeError(absl::StatusCode::kFailedPrecondition, message, {reason, {}});
+}
+
+// What a member gets of the outcome.
+Outcome For(int rank, const Outcome& outcome) {
+  Outcome answer = outcome;
+  if (outcome.to != -1 && outcome.to != rank) answer.payloads.clear();
+  return answer;
+}
+
+// A failed round needs no payloads any more.
+bool NeedsContributions(const std::optional<Outcome>& outcome) {
+  return !outcome || outcome->ending == Ending::kOk;
+}
+
+}  // namespace
+
+World::World(std::vector<Member> members, const std::vector<SessionId>& sessions)
+    : World(static_cast<int>(members.size())) {
+  REMESH_CHECK(!members.empty() && members.size() == sessions.size());
+  for (size_t rank = 0; rank < members.size(); ++rank) {
+    members_[rank].member = std::move(members[rank]);
+    members_[rank].session = sessions[rank];
+  }
+}
+
+World World::Returning(int size, absl::Time now) {
+  World world(size);
+  world.return_deadline_ = now + kReturnTime;
+  return world;
+}
+
+absl::Status World::JoinAgain(int rank, const Member& member, SessionId session,
+                              std::vector<Finished> finished, Actions& actions) {
+  RETURN_IF_ERROR(CheckMayJoin(rank, member));
+  Seat& seat = members_[rank];
+  if (seat.session) actions.push_back(EndSession{*seat.session});
+  seat.member = member;
+  seat.session = session;
+  seat.lost_at = absl::InfiniteFuture();
+  if (returning()) {
+    Recall(rank, std::move(finished));
+    EndReturn(actions);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status World::CheckMayJoin(int rank, const Member& member) const {
+  if (rank < 0 || rank >= size()) {
+    return InvalidField("rank", absl::StrCat(rank),
+                        absl::StrCat("must be 0 to ", size() - 1, " in this world"));
+  }
+  const Seat& seat = members_[rank];
+  if (over_) return Ended(over_->message, coordination::NameOf(over_->ending));
+  if (seat.left) return Ended(absl::StrCat(NameOf(rank), " has left"), "MEMBER_LEFT");
+  const bool known = !seat.member.nonce.empty();
+  if (known && seat.member.nonce != member.nonce) {
+    return MakeError(absl::StatusCode::kPermissionDenied,
+                     absl::StrCat("nonce: is not that of member ", NameOf(rank)),
+                     {"NOT_THE_MEMBER", {{"rank", absl::StrCat(rank)}}});
+  }
+  return absl::OkStatus();
+}
+
+// Takes over what the member knows of rounds that ended before the restart.
+void World::Recall(int rank, std::vector<Finished> finished) {
+  for (Finished& each : finished) {
+    members_[rank].contributed = each.sequence + 1;
+    Round& round = rounds_[each.sequence];
+    if (each.outcome.ending != Ending::kOk) {
+      round.outcome = std::move(each.outcome);
+      continue;
+    }
+    round.digest = std::move(each.digest);
+    round.contributions[rank] = std::move(each.contribution);
+  }
+}
+
+// Goes on once all members are back.
+void World::EndReturn(Actions& actions) {
+  for (const Seat& seat : members_) {
+    if (!seat.session) return;
+  }
+  return_deadline_ = absl::InfiniteFuture();
+  std::vector<uint64_t> sequences;
+  for (const auto& [sequence, round] : rounds_) sequences.push_back(sequence);
+  for (uint64_t sequence : sequences) Settle(sequence, actions);
+  DropRounds();
+}
+
+void World::OnSessionEnd(SessionId session, absl::Time now) {
+  for (Seat& seat : members_) {
+    if (seat.session != session) continue;
+    seat.session.reset();
+    if (!seat.left) seat.lost_at = now + kRejoinTime;
+  }
+}
+
+void World::Leave(int rank, Actions& actions) {
+  Seat& seat = members_[rank];
+  seat.left = true;
+  seat.lost_at = absl::InfiniteFuture();
+  std::vector<uint64_t> open;
+  for (const auto& [sequence, round] : rounds_) {
+    if (!round.outcome) open.push_back(sequence);
+  }
+  for (uint64_t sequence : open) Settle(sequence, actions);
+  const bool all_left =
+      std::all_of(members_.begin(), members_.end(), [](const Seat& each) { return each.left; });
+  if (all_left) End(Failure(Ending::kMemberLeft, "all members have left"), actions);
+}
+
+void World::Exchange(CallId call, int rank, const std::string& nonce, uint64_t sequence,
+                     Contribution contribution, absl::Time deadline, Actions& actions) {
+  absl::Status status = CheckContribution(rank, nonce, sequence, contribution);
+  if (!status.ok()) {
+    actions.push_back(Answer{call, std::move(status)});
+    return;
+  }
+  const auto known = rounds_.find(sequence);
+  const bool has_outcome = known != rounds_.end() && known->second.outcome;
+  if (over_ && !has_outcome) {
+    actions.push_back(Answer{call, *over_});
+    return;
+  }
+  Round& round = rounds_[sequence];
+  Seat& seat = members_[rank];
+  seat.contributed = std::max(seat.contributed, sequence + 1);
+  if (NeedsContributions(round.outcome)) round.contributions[rank] = std::move(contribution);
+  round.deadline = std::min(round.deadline, deadline);
+  const auto [earlier, added] = round.calls.emplace(rank, call);
+  if (!added) {
+    actions.push_back(Answer{earlier->second, absl::AbortedError("the same call came again")});
+    earlier->second = call;
+  }
+  Settle(sequence, actions);
+  DropRounds();
+}
+
+absl::Status World::CheckContribution(int rank, const std::string& nonce, uint64_t sequence,
+                                      const Contribution& contribution) const {
+  if (rank < 0 || rank >= size() || members_[rank].member.nonce != nonce) {
+    return MakeError(absl::StatusCode::kPermissionDenied,
+                     absl::StrCat("nonce: is not that of member ", rank),
+                     {"NOT_THE_MEMBER", {{"rank", absl::StrCat(rank)}}});
+  }
+  const Seat& seat = members_[rank];
+  const bool again = sequence + 1 == seat.contributed;
+  if (!again && sequence != seat.contributed) {
+    return InvalidField("sequence", absl::StrCat(sequence),
+                        absl::StrCat("must be ", seat.contributed, ", or the round before"));
+  }
+  const auto round = rounds_.find(sequence);
+  if (round == rounds_.end()) {
+    if (rounds_.size() < kOpenRoundsMax) return absl::OkStatus();
+    return MakeError(absl::StatusCode::kResourceExhausted,
+                     absl::StrCat("a member has not come to the last ", kOpenRoundsMax, " rounds"),
+                     {"TOO_MANY_ROUNDS", {}});
+  }
+  const auto before = round->second.contributions.find(rank);
+  if (again && before != round->second.contributions.end() && before->second != contribution) {
+    return InvalidField("payload", contribution.name,
+                        "must be what the member contributed to this round before");
+  }
+  return absl::OkStatus();
+}
+
+void World::OnCallGone(CallId call) {
+  for (auto& [sequence, round] : rounds_) {
+    std::erase_if(round.calls, [&](const auto& waiting) { return waiting.second == call; });
+  }
+}
+
+// Gives the round its outcome if it is time, and answers who waits for it.
+void World::Settle(uint64_t sequence, Actions& actions) {
+  if (returning()) return;
+  Round& round = rounds_[sequence];
+  if (!round.outcome) round.outcome = OutcomeOf(sequence);
+  if (!round.outcome) return;
+  if (round.outcome->ending == Ending::kResultsDiffer) {
+    End(*round.outcome, actions);
+    return;
+  }
+  AnswerCalls(round, actions);
+}
+
+// Nothing while members are awaited.
+std::optional<Outcome> World::OutcomeOf(uint64_t sequence) const {
+  const Round& round = rounds_.at(sequence);
+  for (int rank = 0; rank < size(); ++rank) {
+    if (round.contributions.contains(rank)) continue;
+    if (!members_[rank].left) return std::nullopt;
+    return Failure(Ending::kMemberLeft, absl::StrCat(NameOf(rank), " has left"));
+  }
+  Outcome outcome = Decide(round.contributions, Hosts());
+  if (round.digest.empty() || round.digest == DigestOf(outcome)) return outcome;
+  return Failure(Ending::kResultsDiffer,
+                 absl::StrCat(round.contributions.begin()->second.name,
+                              ": members came back with other payloads than before"));
+}
+
+void World::AnswerCalls(Round& round, Actions& actions) {
+  for (const auto& [rank, call] : round.calls) {
+    actions.push_back(Answer{call, For(rank, *round.outcome)});
+  }
+  round.calls.clear();
+  if (!NeedsContributions(round.outcome)) round.contributions.clear();
+}
+
+void World::OnTime(absl::Time now, Actions& actions) {
+  if (over_) return;
+  if (now >= return_deadline_) {
+    for (int rank = 0; rank < size(); ++rank) {
+      if (members_[rank].session) continue;
+      End(Failure(Ending::kMemberLost,
+                  absl::StrCat(NameOf(rank), " did not join again after the server's restart")),
+          actions);
+      return;
+    }
+  }
+  for (int rank = 0; rank < size(); ++rank) {
+    if (now < members_[rank].lost_at) continue;
+    End(Failure(Ending::kMemberLost, absl::StrCat(NameOf(rank), " is lost: its stream ended")),
+        actions);
+    return;
+  }
+  if (returning()) return;
+  for (auto& [sequence, round] : rounds_) {
+    if (round.outcome || now < round.deadline) continue;
+    if (!round.digest.empty()) {
+      End(NotRepeated(round), actions);
+      return;
+    }
+    round.outcome = TimedOut(round.contributions, Hosts());
+    AnswerCalls(round, actions);
+  }
+}
+
+// A round that ended well for one member cannot end as late for another.
+Outcome World::NotRepeated(const Round& round) const {
+  int absent = 0;
+  while (round.contributions.contains(absent)) ++absent;
+  return Failure(Ending::kMemberLost, absl::StrCat(NameOf(absent), " did not repeat its call \"",
+                                                   round.contributions.begin()->second.name,
+                                                   "\" after the server's restart"));
+}
+
+absl::Time World::NextTime() const {
+  absl::Time next = absl::InfiniteFuture();
+  if (over_) return next;
+  next = return_deadline_;
+  for (const Seat& seat : members_) next = std::min(next, seat.lost_at);
+  if (returning()) return next;
+  for (const auto& [sequence, round] : rounds_) {
+    if (!round.outcome) next = std::min(next, round.deadline);
+  }
+  return next;
+}
+
+// The end of the epoch, for all: rounds without an outcome get this one.
+void World::End(Outcome why, Actions& actions) {
+  over_ = std::move(why);
+  return_deadline_ = absl::InfiniteFuture();
+  for (auto& [sequence, round] : rounds_) {
+    if (!round.outcome) round.outcome = *over_;
+    AnswerCalls(round, actions);
+  }
+}
+
+// Forgets rounds whose outcome every member has: it contributed to a later one.
+void World::DropRounds() {
+  uint64_t needed = UINT64_MAX;
+  for (const Seat& seat : members_) {
+    if (!seat.left) needed = std::min(needed, seat.contributed);
+  }
+  // A member may ask again for the last round that it contributed to.
+  while (!rounds_.empty() && rounds_.begin()->first + 1 < needed) rounds_.erase(rounds_.begin());
+}
+
+std::vector<std::string> World::Hosts() const {
+  std::vector<std::string> hosts;
+  for (const Seat& seat : members_) hosts.push_back(seat.member.host);
+  return hosts;
+}
+
+std::string World::NameOf(int rank) const {
+  const std::string& host = members_[rank].member.host;
+  return host.empty() ? absl::StrCat("member ", rank) : absl::StrCat(rank, "@", host);
+}
+
+}  // namespace remesh::server::coordination
