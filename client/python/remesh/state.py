@@ -81,6 +81,11 @@ class State:
         return list(self.proto.lost_hosts)
 
     @property
+    def unsealed_hosts(self) -> List[str]:
+        """Hosts that are there and have not sealed all of their shards yet."""
+        return list(self.proto.unsealed_hosts)
+
+    @property
     def local(self) -> LocalState:
         """The same state's shards on this host."""
         if self._local is None:

@@ -184,7 +184,7 @@ class CommitTest(JobCase):
                 save.committed.exception()
                 return caught.exception
 
-        raised = self.world(name, 3, function, patience=1.0)
+        raised = self.world(name, 3, function, patience=0.5)
         self.cluster.start_worker("host-1")
         return raised
 
@@ -203,6 +203,29 @@ class CommitTest(JobCase):
                 [each for each in self.states(way) if isinstance(each, names.SaveId)],
                 [names.SaveId(1, 1)],
             )
+
+    # Its host is there, and does not seal: all wait for commit_seconds.
+    def test_a_process_that_cannot_seal_fails_the_save_on_all_processes_alike(self):
+        seal = LocalState.seal
+
+        def fails(local, **named):
+            if local._worker.host.name == "host-1":
+                raise OSError("the disk is full")
+            return seal(local, **named)
+
+        def function(core):
+            world = World(core.rank, core.size, values(1), whole=("s",))
+            core.save_pieces(world.pieces(), 2)
+            with self.assertRaises(job.SaveFailed) as caught:
+                core.close()
+            return caught.exception
+
+        with mock.patch.object(LocalState, "seal", fails):
+            raised = self.world("unsealed", 3, function, commit_seconds=1.0)
+        self.assertEqual(len({each.message for each in raised}), 1, raised)
+        self.assertRegex(raised[0].message, r"\(step 2\) did not .*host-1: not sealed in time")
+        self.assertEqual(raised[2].hosts, ["host-1"])
+        self.assertEqual(self.states("unsealed"), [names.WorldId(1)])
 
     # The server has committed the save, and process 0's worker died before it
     # could tell.

@@ -41,6 +41,17 @@ class Commit:
         `patience`, or the time is over. SaveFailed, NotFound."""
         self._repeat(lambda: self._local.read(1, wait=self._pause))
 
+    def is_given_up(self) -> bool:
+        """On a process that cannot do its part: waits for what process 0 decides. False if nothing
+        is known of that in time."""
+        try:
+            self.wait()
+        except errors.NotFound:
+            return True
+        except errors.RemeshError:
+            pass
+        return False
+
     # Calls the worker until it answers. It waits for what is gone as for what
     # is to come, so the server is asked in between.
     def _repeat(self, call: Callable[[], object]) -> None:

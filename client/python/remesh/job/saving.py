@@ -308,9 +308,9 @@ class Saver:
 
     # In the background thread of this save; makes no call to the group.
     def _commit(self, save: Save, local: LocalState, watch: "_Stopwatch") -> None:
+        decides, seconds = self._group.rank == 0, self._settings.commit_seconds
+        commit = committing.Commit(self._worlds, local, decides, seconds)
         try:
-            decides, seconds = self._group.rank == 0, self._settings.commit_seconds
-            commit = committing.Commit(self._worlds, local, decides, seconds)
             self._seal(save, commit, watch)
             commit.wait()
             watch.lap("commit")
@@ -318,7 +318,7 @@ class Saver:
                 self._delete_older(save.name)
                 watch.lap("delete")
         except BaseException as error:  # pylint: disable=broad-except
-            save.committed.set_exception(self._explained(save, local, error))
+            save.committed.set_exception(self._explained(save, local, commit, error))
             return
         save.committed.set_result(None)
         _LOG.info("%s: step %d is saved (%s)", save.name, save.step, watch.text())
@@ -335,12 +335,16 @@ class Saver:
 
     # The error of a save that did not commit: on all processes that of process
     # 0, which deletes the save.
-    def _explained(self, save: Save, local: LocalState, error: BaseException) -> errors.RemeshError:
+    def _explained(
+        self, save: Save, local: LocalState, commit: committing.Commit, error: BaseException
+    ) -> errors.RemeshError:
         if self._group.rank == 0:
             return self._decided(save, local, error)
-        if isinstance(error, (errors.NotFound, errors.StateReplaced)):
-            return self._learned(save)
-        return committing.failure(save.name, save.step, error)
+        if not isinstance(error, (errors.NotFound, errors.StateReplaced)):
+            _LOG.warning("%s: process %d: %s", save.name, self._group.rank, error)
+            if not commit.is_given_up():
+                return committing.failure(save.name, save.step, error)
+        return self._learned(save)
 
     def _decided(self, save: Save, local: LocalState, error: BaseException) -> errors.RemeshError:
         result = committing.failure(save.name, save.step, error)
