@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Saves a flax.nnx module that trains by optax, with dropout's PRNG keys, from one mesh and restores it to another, in one process of 8
-devices. Prints how many leaves had the same bits, and the loss of the next step, which a copy that was never saved has too."""
+devices. Prints how many leaves had the same bits, and the loss of the next step, which a copy that was never saved has too.
+"""
 
 import json
 from functools import partial
@@ -56,7 +57,9 @@ def next_step(graph, tree):
 
 def placed(tree, count):
     """The tree on a mesh of so many devices: cut into rows where they divide."""
-    mesh = jax.make_mesh((count,), ("d",), axis_types=(AxisType.Auto,), devices=jax.devices()[-count:])
+    mesh = jax.make_mesh(
+        (count,), ("d",), axis_types=(AxisType.Auto,), devices=jax.devices()[-count:]
+    )
 
     def place(leaf):
         rows = leaf.ndim and leaf.shape[0] % count == 0
@@ -83,11 +86,17 @@ def main():
             copy = placed(tree, restored_on)
             restored = job.restore(abstract_of(copy)).tree
             assert jax.tree.structure(restored) == jax.tree.structure(copy), "structure"
-            for (path, want), have in zip(jax.tree_util.tree_flatten_with_path(copy)[0], jax.tree.leaves(restored)):
-                assert bits(have) == bits(want), f"{jax.tree_util.keystr(path)}: {have} is not {want}"
+            for (path, want), have in zip(
+                jax.tree_util.tree_flatten_with_path(copy)[0], jax.tree.leaves(restored)
+            ):
+                assert bits(have) == bits(
+                    want
+                ), f"{jax.tree_util.keystr(path)}: {have} is not {want}"
                 leaves += 1
             tree, loss = next_step(graph, restored)
-            assert loss == next_step(graph, copy)[1], "the restored keys and statistics train on otherwise"
+            assert (
+                loss == next_step(graph, copy)[1]
+            ), "the restored keys and statistics train on otherwise"
             assert isinstance(tree["step"], int)
     print(json.dumps({"leaves": leaves, "step": tree["step"], "loss": loss}), flush=True)
 

@@ -2,6 +2,7 @@
 """Processes that end while they save: they exit with 0, and what they saved is whole.
 
 REMESH_EXITS: how many (5); a nightly run takes 50."""
+
 import os
 import subprocess
 import sys
@@ -38,9 +39,7 @@ if core.world == 1:
     core.close()
     core.close()
 """
-_WARNING = (
-    "job exits: each part of a save lies on one host: the loss of any host costs the save\n"
-)
+_WARNING = "job exits: each part of a save lies on one host: the loss of any host costs the save\n"
 
 
 class ExitTest(unittest.TestCase):

@@ -196,7 +196,9 @@ class CommitTest(JobCase):
         ):
             raised = self.failures(way, fails)
             self.assertEqual(len({each.message for each in raised}), 1, raised)
-            self.assertRegex(raised[0].message, r"save.000001.00000002 \(step 2\) did not .*host-1: away")
+            self.assertRegex(
+                raised[0].message, r"save.000001.00000002 \(step 2\) did not .*host-1: away"
+            )
             self.assertEqual([each.hosts for each in raised], [["host-1"]] * 3)
             self.assertEqual(names.parse(self.check_restored(way, 2, 1, 3)), names.SaveId(1, 1))
             self.assertEqual(
@@ -297,7 +299,9 @@ class TwiceTest(JobCase):
         self.assertEqual((refused["host"], refused["pid"]), ("host-0", str(pids[winner])))
         for word in ("host host-0", f"pid {pids[winner]}", f"time {refused['time']}"):
             self.assertIn(word, refused["refused"])
-        self.assertLess(abs(time.time() - datetime.datetime.fromisoformat(refused["time"]).timestamp()), 600)
+        self.assertLess(
+            abs(time.time() - datetime.datetime.fromisoformat(refused["time"]).timestamp()), 600
+        )
 
 
 class LateIdsTest(unittest.TestCase):

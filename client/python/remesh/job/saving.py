@@ -299,7 +299,9 @@ class Saver:
     def _delete(self, name: str, uid: str) -> None:
         try:
             state = self._client.state(name)
-            if state.uid == uid and self._worlds.unfinished(state):  # it may have committed after all
+            if state.uid == uid and self._worlds.unfinished(
+                state
+            ):  # it may have committed after all
                 state.delete()
         except errors.NotFound:
             pass
