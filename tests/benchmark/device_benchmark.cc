@@ -3,6 +3,7 @@
 // in slices, several in flight. The counter is bytes of the rows per second.
 #include <benchmark/benchmark.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <memory>
@@ -19,18 +20,20 @@
 namespace remesh::worker {
 namespace {
 
-// Rows of `row_bytes`, `bytes` in all, every second of a shard; the packed form is cut into slices.
+// Rows of `row_bits`, `bytes` in all, every second of a shard; the packed form is cut into slices.
 struct Rows {
-  Rows(Device& on, int64_t row_bytes, int64_t bytes, int64_t slice_bytes)
+  Rows(Device& on, int64_t row_bits, int64_t bytes, int64_t slice_bytes)
       : device(on),
         shard(*on.Allocate(2 * bytes)),
         other(*on.Allocate(2 * bytes)),
         packed(*on.Allocate(bytes)),
         digests(static_cast<size_t>(bytes / kChunkBytes)) {
-    const planner::Box frame{{{0, bytes / row_bytes}, {0, 2 * row_bytes}}};
-    const planner::Box box{{frame.dims[0], {0, row_bytes}}};
-    view.Add({shard.get(), frame, 8}, box);
-    there.Add({other.get(), frame, 8}, box);
+    const int width = static_cast<int>(std::min<int64_t>(8, row_bits));
+    const int64_t row = row_bits / width;
+    const planner::Box frame{{{0, bytes * 8 / row_bits}, {0, 2 * row}}};
+    const planner::Box box{{frame.dims[0], {0, row}}};
+    view.Add({shard.get(), frame, width}, box);
+    there.Add({other.get(), frame, width}, box);
     for (int64_t at = 0; at < bytes; at += slice_bytes) {
       slices.push_back({.lo = at * 8, .hi = (at + slice_bytes) * 8});
       slices.back().digests = digests.data() + at / kChunkBytes;
@@ -109,8 +112,8 @@ struct Scale {
   int64_t bytes, slice_bytes;
 };
 
-void Measure(benchmark::State& state, Device& device, Scale scale, int64_t row_bytes, Give give) {
-  Rows rows(device, row_bytes, scale.bytes, scale.slice_bytes);
+void Measure(benchmark::State& state, Device& device, Scale scale, int64_t row_bits, Give give) {
+  Rows rows(device, row_bits, scale.bytes, scale.slice_bytes);
   // What is unpacked is what was packed.
   for (const SlicePart& slice : rows.slices) {
     PackRows(rows, slice, rows.packed.get() + slice.lo / 8, [](const auto&) {});
@@ -127,18 +130,19 @@ void Measure(benchmark::State& state, Device& device, Scale scale, int64_t row_b
 }
 
 void Register(const std::string& name, Device& device, Scale scale) {
-  auto add = [&](const std::string& what, int64_t row_bytes, Give give) {
+  auto add = [&](const std::string& what, int64_t row_bits, Give give) {
     benchmark::RegisterBenchmark(absl::StrCat(name, "/", what).c_str(),
-                                 [&device, scale, row_bytes, give](benchmark::State& state) {
-                                   Measure(state, device, scale, row_bytes, give);
+                                 [&device, scale, row_bits, give](benchmark::State& state) {
+                                   Measure(state, device, scale, row_bits, give);
                                  })
         ->UseRealTime()
         ->Unit(benchmark::kMicrosecond);
   };
-  add("PlainCopy", 4096, CopyPlainly);
+  add("PlainCopy", 4096 * 8, CopyPlainly);
   for (const Case& one : kCases) {
-    for (int64_t row : {16, 64, 512, 4096, 16384, 1 << 20}) {
-      add(absl::StrCat(one.name, "/", row), row, one.give);
+    add(absl::StrCat(one.name, "/nibble"), 4, one.give);
+    for (int64_t row : {1, 16, 64, 512, 4096, 16384, 1 << 20}) {
+      add(absl::StrCat(one.name, "/", row), row * 8, one.give);
     }
   }
 }

@@ -2,7 +2,6 @@
 #include "worker/device/bit_copy.h"
 
 #include <algorithm>
-#include <atomic>
 #include <bit>
 #include <cstring>
 
@@ -11,18 +10,12 @@ namespace {
 
 static_assert(std::endian::native == std::endian::little);
 
-uint32_t LoadByte(const std::byte* at) {
-  // atomic_ref takes no pointer to const; nothing is written.
-  std::atomic_ref<std::byte> byte(*const_cast<std::byte*>(at));
-  return std::to_integer<uint32_t>(byte.load(std::memory_order_relaxed));
-}
-
 // Loads `count` <= 8 bits, from `bit` on. Reads only bytes that hold some of these bits.
 uint32_t LoadBits(const std::byte* source, int64_t bit, int count) {
   const std::byte* at = source + bit / 8;
   const int shift = static_cast<int>(bit % 8);
-  uint32_t value = LoadByte(at);
-  if (shift + count > 8) value |= LoadByte(at + 1) << 8;
+  uint32_t value = LoadSharedByte(at);
+  if (shift + count > 8) value |= LoadSharedByte(at + 1) << 8;
   return (value >> shift) & ((1u << count) - 1);
 }
 
@@ -32,12 +25,8 @@ void StoreBits(std::byte* at, int shift, int count, uint32_t value) {
     *at = static_cast<std::byte>(value);
     return;
   }
-  const std::byte mask{static_cast<uint8_t>(((1u << count) - 1) << shift)};
-  const std::byte bits{static_cast<uint8_t>(value << shift)};
-  std::atomic_ref<std::byte> byte(*at);
-  std::byte before = byte.load(std::memory_order_relaxed);
-  while (!byte.compare_exchange_weak(before, (before & ~mask) | bits, std::memory_order_relaxed)) {
-  }
+  BlockLock lock;
+  StoreSharedBits(at, shift, count, value, lock);
 }
 
 // Copies whole target bytes from a source that starts at bit `shift` (1..7) of a byte. It reads

@@ -49,8 +49,8 @@ class TapeCursor {
 // Packs the next `bits` bits from bit 0 of `out`, BytesOfBits(bits) long; the bits after the last
 // become zero.
 void Pack(TapeCursor& from, int64_t bits, std::byte* out);
-// The inverse. Bytes that the range only partly covers are updated atomically, the others are not
-// touched.
+// The inverse. Bytes that the range only partly covers may have other writers, which take turns;
+// the others are not touched.
 void Unpack(const std::byte* in, int64_t bits, TapeCursor& to);
 
 }  // namespace remesh::worker

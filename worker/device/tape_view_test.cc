@@ -129,6 +129,32 @@ TEST(TapeViewTest, BytesThatAreSharedAreNotContiguous) {
   EXPECT_EQ(view.Contiguous(4, 20), nullptr);  // begins inside one
 }
 
+// Two threads fill the columns of nibbles that share every byte, again and again.
+TEST(TapeViewTest, ConcurrentColumnsKeepTheirBits) {
+  constexpr int64_t kRows = 10000;
+  Bytes target(kRows);
+  const Box frame{{{0, kRows}, {0, 2}}};
+  std::atomic<int> undone = 0;
+  std::latch both(2);
+  const auto fill = [&](int64_t column) {
+    TapeView view;
+    view.Add({target.data(), frame, 4}, Box{{{0, kRows}, {column, column + 1}}});
+    both.arrive_and_wait();
+    for (int i = 0; i < 200; ++i) {
+      const Bytes wanted(kRows / 2, static_cast<std::byte>(i));
+      TapeCursor to(view, 0), from(view, 0);
+      Unpack(wanted.data(), 4 * kRows, to);
+      Bytes back(kRows / 2);
+      Pack(from, 4 * kRows, back.data());
+      if (back != wanted) ++undone;
+    }
+  };
+  std::thread left(fill, 0), right(fill, 1);
+  left.join();
+  right.join();
+  EXPECT_EQ(undone, 0);
+}
+
 // Two threads flip bits in their own ranges, which share a byte, and check that the other's write
 // did not undo theirs.
 TEST(TapeViewTest, ConcurrentNeighboursKeepTheirBits) {
