@@ -16,6 +16,7 @@
 #include "planner/make_plan.h"
 #include "planner/plan/host_program.h"
 #include "planner/plan/plan.h"
+#include "planner/plan/plan_rep.h"
 #include "proto/convert/plan_spec.h"
 #include "proto/convert/program_proto.h"
 #include "service/process/heap.h"
@@ -70,11 +71,25 @@ void CountPlan(const Plan& plan, benchmark::State& state) {
   counters["bottleneck_bytes"] = static_cast<double>(s.bottleneck_bytes);
   counters["quality"] = s.quality;
   counters["predicted_seconds"] = s.predicted_seconds;
+  counters["hops"] = plan.rep().schedule.hops;
+  [&](const auto& now) {
+    if constexpr (requires { now.fabric_seconds; }) {
+      counters["schedule_seconds"] = now.schedule_seconds;
+      counters["fabric_seconds"] = now.fabric_seconds;
+      counters["fabric_bound_seconds"] = now.fabric_bound_seconds;
+    } else {
+      counters["schedule_seconds"] = now.predicted_seconds;
+      counters["fabric_seconds"] = counters["fabric_bound_seconds"] = 0;
+    }
+  }(s);
   counters["total_bytes"] = static_cast<double>(s.total_bytes);
   counters["kept_bytes"] = static_cast<double>(s.kept_bytes);
   counters["peak_bytes"] = static_cast<double>(s.max_peak_bytes);
   counters["windows"] = s.windows;
   counters["operations"] = static_cast<double>(s.messages);
+  counters["message_bytes"] =
+      static_cast<double>(s.local_bytes + s.crossing_bytes + s.relayed_bytes) /
+      static_cast<double>(std::max<int64_t>(s.messages, 1));
   counters["plan_bytes"] = static_cast<double>(plan.memory_bytes());
   state.SetLabel(plan.lower_bound_certificate().DebugString());
 }
@@ -199,6 +214,12 @@ bool MeasuresPrograms(const PlannerCase& one) {
 }
 
 void RegisterAll() {
+  for (const PlannerCase& one : testing::HostsCases()) {
+    benchmark::RegisterBenchmark(("hosts/" + one.suite + "/" + one.name).c_str(),
+                                 [one](benchmark::State& state) { MeasurePlanning(state, one); })
+        ->Unit(benchmark::kMillisecond)
+        ->Iterations(1);
+  }
   for (const PlannerCase& one : testing::PlannerCases()) {
     const std::string name = one.suite + "/" + one.name;
     benchmark::RegisterBenchmark(("plan/" + name).c_str(), [one](benchmark::State& state) {

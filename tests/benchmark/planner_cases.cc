@@ -164,6 +164,26 @@ v1::PlanSpec FlatSpec(int64_t source_devices, int64_t target_devices, bool all_s
   return std::move(builder).Take();
 }
 
+v1::PlanSpec OnHostsOf(int64_t devices_of_host, v1::PlanSpec spec) {
+  std::vector<int64_t> ids;
+  for (const v1::Host& host : spec.topology().hosts()) {
+    ids.insert(ids.end(), host.device_ids().begin(), host.device_ids().end());
+  }
+  std::sort(ids.begin(), ids.end());
+  spec.clear_topology();
+  const int64_t count = static_cast<int64_t>(ids.size());
+  for (int64_t first = 0; first < count; first += devices_of_host) {
+    const int64_t devices = std::min(devices_of_host, count - first);
+    v1::Host& host = *spec.mutable_topology()->add_hosts();
+    host.set_name(absl::StrCat("host", first));
+    host.set_nics(static_cast<int32_t>(devices));
+    host.set_nic_bytes_per_second(50e9);
+    host.set_fabric_bytes_per_second(devices_of_host <= 8 ? 450e9 : 900e9);
+    for (int64_t i = 0; i < devices; ++i) host.add_device_ids(ids[first + i]);
+  }
+  return spec;
+}
+
 v1::PlanSpec MeshSpec(const std::vector<int64_t>& shape, const MeshSide& source,
                       const MeshSide& target) {
   constexpr int64_t kFirstTarget = 1000;

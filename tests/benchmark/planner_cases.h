@@ -24,6 +24,10 @@ struct PlannerCase {
 std::vector<PlannerCase> PlannerCases();
 std::vector<PlannerCase> PlannerCasesOf(const std::string& suite);
 
+// Those of models and flat states again, on hosts of 1 to 72 devices (OnHostsOf()). The suite names
+// the hosts.
+std::vector<PlannerCase> HostsCases();
+
 // The request that a spec becomes. REQUIRES: a valid spec.
 planner::ReshardRequest RequestOf(const v1::PlanSpec& spec);
 
@@ -51,6 +55,11 @@ v1::PlanSpec ExpertsApartSpec(const Model& model, const ModelMesh& source, const
 // Llama-3.1-405B, every array flat over all devices; all_states: with fp32 master weights and
 // Adam's moments.
 v1::PlanSpec FlatSpec(int64_t source_devices, int64_t target_devices, bool all_states);
+
+// The same on other hosts: its devices are dealt to hosts of `devices_of_host` in order of their
+// ids, so the last host may be partial. Each has a NIC of 50 GB/s; its fabric is 450 GB/s on hosts
+// of up to 8 devices, 900 GB/s on larger ones. Domains go.
+v1::PlanSpec OnHostsOf(int64_t devices_of_host, v1::PlanSpec spec);
 
 // One array between two meshes (hosts, devices of a host) with one NIC a host; a sharding is
 // written as in "RS01R": a letter a dimension with the mesh axes that cut it.

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Which cases there are. What peers measured on them: peers.json.
+#include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -143,6 +145,7 @@ void AddFlat(Cases& cases) {
   add(2048, 1536, true);
   add(16384, 12288, false);
   add(16384, 12288, true);
+  add(131072, 131064, true);
 }
 
 void AddMegatron(Cases& cases) {
@@ -217,7 +220,41 @@ void AddOrbax(Cases& cases) {
   add("Llama-8B", Llama8b, {8, 2, 1}, {1, 4, 1});
 }
 
+// Growth and shrinking where the smaller job's devices are the first of the larger one's.
+void AddInPlace(Cases& cases) {
+  const Targets same = Targets::kSameDevices;
+  AddModel("in place", "Llama-405B", Llama405b, {8, 16, 1}, {8, 2, 32}, same, cases);
+  AddModel("in place", "Llama-405B", Llama405b, {8, 2, 32}, {8, 16, 1}, same, cases);
+  AddModel("in place", "Llama-70B", Llama70b, {8, 4, 1}, {8, 1, 16}, same, cases);
+  AddModel("in place", "Llama-70B", Llama70b, {8, 1, 16}, {8, 4, 1}, same, cases);
+  for (const auto& [before, after] :
+       std::vector<std::pair<int64_t, int64_t>>{{128, 512}, {512, 128}}) {
+    cases.push_back({"in place", absl::StrCat("flat ", before, " -> ", after, " x4"),
+                     [=] { return FlatSpec(before, after, /*all_states=*/true); }});
+  }
+}
+
+// The suites whose moves are measured on hosts of all sizes too, but for their largest case, which
+// would say no more.
+bool HasAnyHosts(const PlannerCase& one) {
+  constexpr const char* kSuites[] = {"m2n",   "fan-out",      "elastic",  "in place",
+                                     "scale", "target order", "megatron", "orbax"};
+  return std::find(std::begin(kSuites), std::end(kSuites), one.suite) != std::end(kSuites);
+}
+
 }  // namespace
+
+std::vector<PlannerCase> HostsCases() {
+  Cases cases;
+  for (const PlannerCase& one : PlannerCases()) {
+    if (!HasAnyHosts(one) || one.name.find("131072") != one.name.npos) continue;
+    for (const int64_t devices : {1, 4, 8, 16, 64, 72}) {
+      cases.push_back({absl::StrCat("hosts of ", devices), one.name,
+                       [=] { return OnHostsOf(devices, one.spec()); }});
+    }
+  }
+  return cases;
+}
 
 std::vector<PlannerCase> PlannerCases() {
   Cases cases;
@@ -225,6 +262,7 @@ std::vector<PlannerCase> PlannerCases() {
   AddMeshes(cases);
   AddRefits(cases);
   AddElastic(cases);
+  AddInPlace(cases);
   AddFlat(cases);
   AddMegatron(cases);
   AddTenplex(cases);
