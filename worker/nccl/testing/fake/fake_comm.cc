@@ -10,6 +10,7 @@
 #include <thread>
 #include <utility>
 
+#include "worker/nccl/testing/fake/fake_kernels.h"
 #include "worker/nccl/testing/fake/fake_transfer.h"
 
 namespace remesh::worker::fake_nccl {
@@ -45,14 +46,26 @@ void StartThread(const std::shared_ptr<FakeLocal>& local, std::function<void()> 
   }).detach();
 }
 
-// One rank's part of a group, on its stream: all operations run at once, and none is done before
-// all are.
-struct FakeKernel {
+// One rank's part of a group, on its stream, in as many kernels as it takes. None of its operations
+// is done before all are.
+struct FakeKernels {
   FakeComm* comm;
   RemeshFakeStream* stream;
   std::vector<FakeOperation> operations;
+  KernelLimits limits;
   FakeDelays delays;
 };
+
+KernelLimits Limits() {
+  KernelLimits limits;
+  if (const int64_t given = Setting("REMESH_FAKE_NCCL_BATCHES"); given > 0)
+    limits.batches = static_cast<int>(given);
+  if (const int64_t given = Setting("REMESH_FAKE_NCCL_CHANNELS"); given > 0)
+    limits.channels_of_peer = static_cast<int>(given);
+  return limits;
+}
+
+std::atomic<int64_t> kernels_run = 0;
 
 std::byte* Translate(const FakeOperation& operation) {
   if (operation.bytes == 0) return nullptr;
@@ -61,7 +74,7 @@ std::byte* Translate(const FakeOperation& operation) {
   return static_cast<std::byte*>(memory);
 }
 
-std::vector<FakeTransfer> TransfersOf(const FakeKernel& kernel) {
+std::vector<FakeTransfer> TransfersOf(const FakeKernels& kernel) {
   std::vector<FakeTransfer> transfers;
   FakeComm& comm = *kernel.comm;
   for (const FakeOperation& o : kernel.operations) {
@@ -71,21 +84,78 @@ std::vector<FakeTransfer> TransfersOf(const FakeKernel& kernel) {
   return transfers;
 }
 
-void RunKernel(void* argument) {
-  const std::unique_ptr<FakeKernel> kernel(static_cast<FakeKernel*>(argument));
-  const std::shared_ptr<FakeLocal> local = kernel->comm->local;
-  kernel->delays.Wait();
-  if (!local->stopped()) {
-    std::vector<FakeTransfer> transfers = TransfersOf(*kernel);
-    bool done = false;
-    while (!done && !local->stopped()) {
-      bool any = false;
-      done = true;
-      for (FakeTransfer& transfer : transfers) {
-        any |= transfer.Step();
-        done &= transfer.done();
+// Carries out one kernel. An operation moves while all its channels have come to it: a little later
+// than in NCCL, where each moves its part of the bytes.
+class KernelRun {
+ public:
+  KernelRun(const KernelPlan& plan, std::vector<FakeTransfer>& transfers)
+      : plan_(plan),
+        transfers_(transfers),
+        batch_(plan.channels.size(), 0),
+        away_(transfers.size(), 0) {
+    for (const auto& batches : plan.channels) {
+      for (const auto& batch : batches) {
+        for (const int operation : batch) ++away_[operation];
       }
-      if (!any && !done) std::this_thread::sleep_for(kPoll);
+    }
+    for (size_t c = 0; c < plan.channels.size(); ++c) Arrive(c);
+  }
+
+  // Does what can be done now; returns whether that was anything.
+  bool Step() {
+    bool any = false;
+    for (size_t c = 0; c < plan_.channels.size(); ++c) {
+      if (batch_[c] == plan_.channels[c].size()) continue;
+      bool done = true;
+      for (const int operation : plan_.channels[c][batch_[c]]) {
+        if (away_[operation] == 0) any |= transfers_[operation].Step();
+        done &= transfers_[operation].done();
+      }
+      if (!done) continue;
+      ++batch_[c];
+      Arrive(c);
+      any = true;
+    }
+    return any;
+  }
+
+  bool done() const {
+    for (size_t c = 0; c < plan_.channels.size(); ++c) {
+      if (batch_[c] < plan_.channels[c].size()) return false;
+    }
+    return true;
+  }
+
+ private:
+  void Arrive(size_t channel) {
+    if (batch_[channel] == plan_.channels[channel].size()) return;
+    for (const int operation : plan_.channels[channel][batch_[channel]]) --away_[operation];
+  }
+
+  const KernelPlan& plan_;
+  std::vector<FakeTransfer>& transfers_;
+  std::vector<size_t> batch_;  // of each channel
+  std::vector<int> away_;      // channels that have not come to the operation
+};
+
+std::vector<KernelPlan> PlansOf(const FakeKernels& kernels) {
+  std::vector<KernelOperation> operations;
+  for (const FakeOperation& o : kernels.operations) operations.push_back({o.send, o.peer});
+  return CutIntoKernels(kernels.comm->rank, kernels.comm->ranks, operations, kernels.limits);
+}
+
+void RunKernels(void* argument) {
+  const std::unique_ptr<FakeKernels> kernels(static_cast<FakeKernels*>(argument));
+  const std::shared_ptr<FakeLocal> local = kernels->comm->local;
+  kernels->delays.Wait();
+  if (!local->stopped()) {
+    std::vector<FakeTransfer> transfers = TransfersOf(*kernels);
+    for (const KernelPlan& plan : PlansOf(*kernels)) {
+      ++kernels_run;
+      KernelRun run(plan, transfers);
+      while (!run.done() && !local->stopped()) {
+        if (!run.Step()) std::this_thread::sleep_for(kPoll);
+      }
     }
   }
   --local->busy;
@@ -123,8 +193,8 @@ void Launch(FakeLocal& local, ByComm by_comm) {
   for (auto& [comm, operations] : by_comm) {
     ++local.busy;
     RemeshFakeStream* stream = operations.front().stream;
-    auto* kernel = new FakeKernel{comm, stream, std::move(operations), comm->delays};
-    stream->enqueue(stream, &RunKernel, kernel);
+    auto* kernels = new FakeKernels{comm, stream, std::move(operations), Limits(), comm->delays};
+    stream->enqueue(stream, &RunKernels, kernels);
   }
 }
 
@@ -202,6 +272,8 @@ Result AwaitStarted(FakeComm& comm) {
   --local->busy;
   return started ? Result::kSuccess : Result::kInternalError;
 }
+
+int64_t KernelsRun() { return kernels_run; }
 
 void WaitIdle(const FakeLocal& local) {
   while (local.busy > 0) std::this_thread::sleep_for(kPoll);

@@ -9,9 +9,9 @@
 #include <string>
 #include <vector>
 
+#include "worker/nccl/nccl_types.h"
 #include "worker/nccl/testing/fake/fake_stream.h"
 #include "worker/nccl/testing/fake/fake_world.h"
-#include "worker/nccl/nccl_types.h"
 
 namespace remesh::worker::fake_nccl {
 
@@ -76,6 +76,8 @@ void StartFinalize(FakeComm* comm);
 // Waits until what StartGroup() began is on the streams, or all local ranks are aborted. Imitates a
 // call that should not block, but does.
 nccl::Result AwaitStarted(FakeComm& comm);
+// The kernels that this process has begun.
+int64_t KernelsRun();
 // Waits until nothing uses the ranks any more.
 void WaitIdle(const FakeLocal& local);
 

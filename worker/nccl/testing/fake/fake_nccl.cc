@@ -170,6 +170,9 @@ using remesh::worker::nccl::UniqueId;
 REMESH_NCCL_EXPORT int remeshFakeNcclMade() { return fake::registry().made(); }
 REMESH_NCCL_EXPORT int remeshFakeNcclLiving() { return fake::registry().living(); }
 
+// And the kernels that it has begun.
+REMESH_NCCL_EXPORT int64_t remeshFakeNcclKernels() { return fake::KernelsRun(); }
+
 REMESH_NCCL_EXPORT Result ncclGetVersion(int* version) {
   *version = 22809;
   return Result::kSuccess;

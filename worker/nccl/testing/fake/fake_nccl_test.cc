@@ -182,6 +182,30 @@ TEST_F(FakeNcclTest, AGroupIsDoneAsAWhole) {
   EXPECT_TRUE(Hangs(0)) << "its other receiver has not begun";
 }
 
+TEST_F(FakeNcclTest, AGroupTooLargeForAKernelRunsSeveral) {
+  constexpr int kRanks = 6;
+  InitReady(kRanks, {{0}, {1}, {2}, {3}, {4}, {5}});
+  void* library = dlopen(api_.library.c_str(), RTLD_NOW);
+  const auto kernels = reinterpret_cast<int64_t (*)()>(dlsym(library, "remeshFakeNcclKernels"));
+  // All to all: kRanks - 1 rounds, of which three take four batches, as neighbours share a channel.
+  setenv("REMESH_FAKE_NCCL_BATCHES", "4", 1);
+  const int64_t before = kernels();
+  for (int rank = 0; rank < kRanks; ++rank) {
+    Fill(rank, 10 + rank);
+    api_.group_start();
+    for (int other = 0; other < kRanks; ++other) {
+      if (other != rank) Send(rank, other, 1000);
+    }
+    for (int other = 0; other < kRanks; ++other) {
+      if (other != rank) Receive(rank, other, 1000);
+    }
+    EXPECT_EQ(api_.group_end(), Result::kInProgress);
+  }
+  for (int rank = 0; rank < kRanks; ++rank) ASSERT_TRUE(Ready(rank) && Ends(rank));
+  unsetenv("REMESH_FAKE_NCCL_BATCHES");
+  EXPECT_EQ(kernels() - before, 2 * kRanks);
+}
+
 TEST_F(FakeNcclTest, KernelsComeToTheStreamAfterGroupEnd) {
   setenv("REMESH_FAKE_NCCL_DELAY_US", "50000", 1);
   InitReady(2, {{0}, {1}});
