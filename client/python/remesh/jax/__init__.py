@@ -7,6 +7,7 @@
     for step in range(step, steps):
         state, loss = train(state, batch(step))
         if job.should_save(step): job.save(state, step + 1)
+        if job.leaving(step): break
     job.close()
 
 leaves.py says what the leaves of a pytree are to remesh.
@@ -18,6 +19,7 @@ import jax
 
 from remesh import group as groups
 from remesh.jax import leaves
+from remesh.jax.notice import JaxNotice
 from remesh.jax_group import JaxGroup
 from remesh.job import Core, Save
 
@@ -49,8 +51,12 @@ class Job(Core):
 
     def __init__(self, name: str, *, group: Optional[groups.Group] = None, **settings: Any):
         """group: None: all processes of jax.distributed, which must be initialized. settings: those
-        of Core."""
-        super().__init__(name, job_group=group or JaxGroup(), **settings)
+        of Core; SIGTERM is noticed by JAX itself, without a poll, unless
+        jax_enable_preemption_service is off."""
+        job_group = group or JaxGroup()
+        if settings.get("notice") is None and JaxNotice.is_available():
+            settings["notice"] = JaxNotice(job_group)
+        super().__init__(name, job_group=job_group, **settings)
         self._holders = leaves.HoldersOf(self.size)
 
     def save(self, tree: Any, step: int, *, extra: Any = None, block: bool = False) -> Save:

@@ -6,6 +6,7 @@ worlds.py      the job's states on the server: claims, clean-up
 members.py     which process is on which host
 saving.py      a save        restoring.py   a restore
 committing.py  from the seal of a save to its commit
+leaving.py     the step at which all leave      signals.py   SIGTERM
 extras.py      what a process saves beside the arrays
 pieces.py      boxes in and out of shards
 errors.py      what a job raises
@@ -20,6 +21,7 @@ from remesh.job.errors import (
     StructureMismatch,
     Superseded,
 )
+from remesh.job.leaving import GroupNotice, Notice, Reason
 from remesh.job.pieces import Piece
 from remesh.job.restoring import Found
 from remesh.job.saving import Save
@@ -28,9 +30,12 @@ __all__ = [
     "Core",
     "ExtraTooLarge",
     "Found",
+    "GroupNotice",
     "JobRunsTwice",
     "NotCovered",
+    "Notice",
     "Piece",
+    "Reason",
     "Save",
     "SaveFailed",
     "StructureMismatch",

@@ -4,11 +4,13 @@
 import atexit
 import json
 import logging
+import sys
 import time
 from typing import Any, List, Optional, Sequence
 
 from remesh import client as clients
 from remesh import errors, forks, group, names, storage
+from remesh.job.leaving import Decision, GroupNotice, Notice, Reason
 from remesh.job.members import Members, introduction
 from remesh.job.pieces import Piece
 from remesh.job.restoring import Found, Restorer
@@ -25,9 +27,9 @@ class Core:
     processes of the next world restore it in their own layout.
 
     Every process of the world makes the same calls, in the same order, from one thread: the
-    constructor, save(), restore(). Each ends in one exchange, so that all return, or all raise the
-    same error, whose `process` says where it happened. Process 0 alone talks to the server; each
-    process talks to its host's worker."""
+    constructor, save(), restore(), should_save(), leaving(). The first three end in one
+    exchange, so that all return, or all raise the same error, whose `process` says where it
+    happened. Process 0 alone talks to the server; each process talks to its host's worker."""
 
     def __init__(
         self,
@@ -39,14 +41,19 @@ class Core:
         seconds: Optional[float] = None,
         patience: float = 30.0,
         commit_seconds: float = 300.0,
+        poll: int = 10,
+        exit: bool = True,  # pylint: disable=redefined-builtin
         job_group: Optional[group.Group] = None,
+        notice: Optional[Notice] = None,
         client: Optional[clients.Client] = None,
     ):
         """name: the job's, and that of the certificate under TLS. replicas: on how many of the
         hosts that hold a box a save keeps it; None: on 2 where two hosts hold it anyway, else on 1.
         At 1 the loss of any host costs the save. keep: saves to keep. every, seconds: when
         should_save() says yes. patience: seconds that a restore waits for hosts that are away.
-        commit_seconds: that a save may take to commit. client: this process's connection, which
+        commit_seconds: that a save may take to commit. poll: steps from one exchange of notices to
+        the next, in a job that calls leaving(). exit: whether close() of a job that left ends the
+        process. notice: what tells the job to leave; None: SIGTERM. client: this process's connection, which
         stays open at close(); None: connect(), whose settings are variables.
 
         JobRunsTwice, ValueError, and what connect() raises."""
@@ -54,11 +61,16 @@ class Core:
         _check_positive("keep", keep)
         _check_positive("every", every)
         _check_positive("seconds", seconds)
+        _check_positive("poll", poll)
         self._group = job_group or LocalGroup.make(1)[0]
         self._own_client = client is None
         self._client: Optional[clients.Client] = client
         self._every, self._seconds = every, seconds
         self._next_step, self._rated = 0, (0, time.monotonic())
+        self._notice = notice or GroupNotice(self._group, poll)
+        self._decision = Decision(self._notice)
+        self._left: Optional[Reason] = None
+        self._exit = exit
         self._closed = False
         self._fork = forks.ForkGuard(f"job {name}")
         self._join(Settings(replicas, keep, commit_seconds), patience)
@@ -145,28 +157,67 @@ class Core:
     def should_save(self, step: int) -> bool:
         """Whether to save after `step`, counted from 0: then save(…, step + 1). Equal on all
         processes. With `every`, each so many steps; with `seconds`, about that often, at steps that
-        process 0 chose in the save before."""
+        process 0 chose in the save before; and when leaving(step)."""
+        if self._decision.at(step) is not None:
+            return True
         if self._every is not None:
             return (step + 1) % self._every == 0
         return self._seconds is not None and step + 1 >= self._next_step
 
+    def leaving(self, step: int) -> bool:
+        """Whether to stop after `step`, because a process was told to go: by SIGTERM, or leave().
+        Equal on all processes, at a step after that of the notice, which should_save() says yes to,
+        too. So save() first, then ask this, then stop. Each process asks at every step, or at least
+        at equal ones.
+
+        The first call begins to listen: until then SIGTERM does what it did before, and
+        should_save() knows nothing of it."""
+        self._decision.start()
+        reason = self._decision.at(step)
+        if reason is not None and self._left is None:
+            self._left = reason
+            _LOG.info("job %s leaves after step %d: %s", self.name, step, reason.name)
+        return reason is not None
+
+    def leave(self) -> None:
+        """Makes all processes leave soon, so that the job can start again with another size: see
+        leaving(). One process is enough. In any thread."""
+        self._notice.tell(Reason.RESIZED)
+
+    @property
+    def exit_status(self) -> int:
+        """With which the process should exit: 143 if the job left because it was told to go, 75 if
+        because of leave(), else 0."""
+        return 0 if self._left is None else int(self._left)
+
     def close(self) -> None:
         """Waits for the last save, and raises its error. May be called twice, and by one process
-        alone. A forked child has nothing to wait for."""
+        alone. A forked child has nothing to wait for. If the job has left, it then raises
+        SystemExit with exit_status, unless the job was made with exit=False: let it be the last
+        call."""
         if self._closed or not self._fork.intact():
             return
+        self._close()
+        if self._exit and self._left is not None:
+            sys.exit(self.exit_status)
+
+    def _close(self) -> None:
         self._closed = True
         atexit.unregister(self._close_at_exit)
         try:
             self._saver.finish()
         finally:
+            self._notice.close()
             self._disconnect()
 
     def __enter__(self):
         return self
 
-    def __exit__(self, *_) -> None:
-        self.close()
+    def __exit__(self, kind, *_) -> None:
+        if kind is None:
+            self.close()
+        elif not self._closed and self._fork.intact():
+            self._close()
 
     # The step that `seconds` after this one should come to, at the rate since
     # the save before.
@@ -195,7 +246,7 @@ class Core:
             return
         try:
             self._saver.finish_within(_EXIT_SECONDS)
-            self.close()
+            self._close()
         except Exception as error:  # pylint: disable=broad-except
             _LOG.warning("at exit: %s", error)
 
