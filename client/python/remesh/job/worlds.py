@@ -17,6 +17,7 @@ from remesh.v1 import reshard_pb2, sharding_pb2, state_pb2
 
 _LOG = logging.getLogger("remesh")
 _CANCEL_SECONDS = 30.0
+_CLAIM_SECONDS = 10.0
 _PAUSE_SECONDS = 0.1
 # Set by the update before process 0's seal: a save without it is not whole,
 # whatever its phase.
@@ -120,15 +121,24 @@ class Worlds:
         return max(worlds, default=None)
 
     def _runs_twice(self, claim: names.WorldId) -> JobRunsTwice:
-        try:
-            other = self._client.state(self.name(claim)).labels
-        except errors.NotFound:
-            other = {}
+        other = self._labels_of(claim)
         who = ", ".join(f"{key} {other[key]}" for key in ("host", "pid", "time") if key in other)
         return JobRunsTwice(
             f"job {self.job}: another process claimed world {claim.world} at this moment ({who}): one of the two must end",
             metadata={"job": self.job, **other},
         )
+
+    # Of a claim whose name is taken; until it is on the server's disk, no call
+    # but CreateState knows it.
+    def _labels_of(self, claim: names.WorldId) -> Dict[str, str]:
+        give_up = time.monotonic() + _CLAIM_SECONDS
+        while True:
+            try:
+                return self._client.state(self.name(claim)).labels
+            except errors.NotFound:
+                if time.monotonic() > give_up:
+                    return {}
+            time.sleep(_PAUSE_SECONDS)
 
     # Deletes saves that lower worlds left unfinished, their claims and
     # temporary states, and ends their moves.
