@@ -6,14 +6,14 @@ import json
 import logging
 import sys
 import time
-from typing import Any, List, Optional, Sequence
+from typing import Any, List, Mapping, Optional, Sequence
 
 from remesh import client as clients
 from remesh import errors, forks, group, names, storage
 from remesh.job.leaving import Decision, GroupNotice, Notice, Reason
 from remesh.job.members import Members, introduction
 from remesh.job.pieces import Piece
-from remesh.job.restoring import Found, Restorer
+from remesh.job.restoring import Described, Found, Restorer
 from remesh.job.saving import Save, Saver, Settings
 from remesh.job.worlds import Worlds
 from remesh.local_group import LocalGroup
@@ -118,8 +118,19 @@ class Core:
         """Processes of this world."""
         return self._group.size
 
+    @property
+    def socket(self) -> str:
+        """That of the host's worker."""
+        return self._client.worker.socket
+
     def save_pieces(
-        self, saved: Sequence[Piece], step: int, *, extra: Any = None, block: bool = False
+        self,
+        saved: Sequence[Piece],
+        step: int,
+        *,
+        extra: Any = None,
+        block: bool = False,
+        labels: Optional[Mapping[str, str]] = None,
     ) -> Save:
         """Saves the arrays as the state after `step` steps. Returns when this process may write its
         arrays again; the save commits in the background, and an error there is raised by the next
@@ -127,13 +138,15 @@ class Core:
 
         A second save waits for the first's commit. The older save is deleted when the new one is
         whole. extra: bytes, or what JSON can hold, of this process: at most 1 MiB, and 64 MiB of
-        all.
+        all. labels: more labels of the state; those of process 0 count.
 
         StructureMismatch, NoRoom, Superseded, SaveFailed (of the save before), ExtraTooLarge,
         LayoutTooLarge.
         """
         self._check_open()
-        save, self._next_step = self._saver.save(saved, step, extra, self._after(step), block)
+        save, self._next_step = self._saver.save(
+            saved, step, extra, self._after(step), block, labels or {}
+        )
         return save
 
     def restore_arrays(
@@ -153,6 +166,12 @@ class Core:
         if found:
             self._rated = (found.step, time.monotonic())
         return found
+
+    def newest(self, step: Optional[int] = None) -> Optional[Described]:
+        """The newest save that was written, or the newest of `step`, on all processes; None if the
+        job has none. A restore may still have to take an older one, whose hosts are there."""
+        self._check_open()
+        return self._restorer.newest(step)
 
     def should_save(self, step: int) -> bool:
         """Whether to save after `step`, counted from 0: then save(…, step + 1). Equal on all

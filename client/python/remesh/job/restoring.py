@@ -38,6 +38,17 @@ class Found:
     seconds: Dict[str, float]
 
 
+@dataclasses.dataclass(frozen=True)
+class Described:
+    """A save as it was written, whether or not its hosts are there. arrays: [name, element type,
+    shape] of each."""
+
+    save: str
+    step: int
+    labels: Dict[str, str]
+    arrays: List[List[Any]]
+
+
 class Restorer:
     """Restores on this process, with the others. For the caller's thread."""
 
@@ -88,6 +99,28 @@ class Restorer:
                 text,
             )
         return Found(chosen["name"], chosen["step"], restored_extras, shards, seconds)
+
+    def newest(self, step: Optional[int]) -> Optional[Described]:
+        """See Core.newest()."""
+        answer = group.exchange(
+            self._group, "restore: newest", json.dumps(step).encode(), lambda _: self._newest(step)
+        )
+        return Described(**json.loads(answer)) if answer != b"null" else None
+
+    # On process 0.
+    def _newest(self, step: Optional[int]) -> bytes:
+        for _, listed in self._worlds.saves():
+            if WRITTEN not in listed.labels or step not in (None, listed.step):
+                continue
+            state = listed.refresh()
+            arrays = [
+                [array.name, array.element_type, list(array.shape)]
+                for array in state.proto.spec.arrays
+                if array.name != extras.ARRAY
+            ]
+            described = Described(state.name, state.step, state.labels, arrays)
+            return json.dumps(dataclasses.asdict(described)).encode()
+        return b"null"
 
     # The extras in this host's shards, by process of the world that saved.
     def _local_rows(self, shards: Shards) -> Dict[int, np.ndarray]:

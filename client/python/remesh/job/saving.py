@@ -15,7 +15,7 @@ import logging
 import struct
 import threading
 import time
-from typing import Any, Dict, List, Optional, Sequence, Tuple
+from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
 
 import numpy as np
 
@@ -115,12 +115,18 @@ class Saver:
         self._stopped: Optional[errors.RemeshError] = None
 
     def save(
-        self, saved: Sequence[Piece], step: int, extra: Any, next_step: int, block: bool
+        self,
+        saved: Sequence[Piece],
+        step: int,
+        extra: Any,
+        next_step: int,
+        block: bool,
+        labels: Mapping[str, str],
     ) -> Tuple[Save, int]:
         """See Core.save(). Returns the step of the next save as process 0 sees it, too."""
         save = Save(step)
         watch = _Stopwatch(save.seconds)
-        order = self._begin(saved, step, extra, next_step)
+        order = self._begin(saved, step, extra, next_step, labels)
         save.name = order.name
         watch.lap("begin")
         local = self._client.local(order.name, order.uid)
@@ -141,6 +147,10 @@ class Saver:
             self._finish_together(save)
         return save, order.next_step
 
+    def use_group(self, job_group: group.Group) -> None:
+        """Another group of the same processes for the saves to come."""
+        self._group = job_group
+
     def finish(self) -> None:
         """Waits for the last save's commit and raises its error, once."""
         pending, self._pending = self._pending, None
@@ -159,7 +169,14 @@ class Saver:
             save.committed.result()
 
     # The first exchange: returns what process 0 decided.
-    def _begin(self, saved: Sequence[Piece], step: int, extra: Any, next_step: int) -> Order:
+    def _begin(
+        self,
+        saved: Sequence[Piece],
+        step: int,
+        extra: Any,
+        next_step: int,
+        labels: Mapping[str, str],
+    ) -> Order:
         try:
             if self._stopped:
                 raise self._stopped
@@ -179,7 +196,7 @@ class Saver:
                 self._group,
                 "save: begin",
                 payload,
-                lambda asked: self._decide(saved, step, asked, next_step),
+                lambda asked: self._decide(saved, asked, next_step, labels),
             )
         except Superseded as error:
             self._stopped = error
@@ -202,7 +219,11 @@ class Saver:
 
     # On process 0: creates the state.
     def _decide(
-        self, saved: Sequence[Piece], step: int, asked: List[bytes], next_step: int
+        self,
+        saved: Sequence[Piece],
+        asked: List[bytes],
+        next_step: int,
+        labels: Mapping[str, str],
     ) -> bytes:
         requests = [_REQUEST.unpack_from(each) for each in asked]
         _check_equal(requests)
@@ -213,7 +234,7 @@ class Saver:
         layout = self._layout(saved, requests[0][2], capacity, shared)
         self._number += 1
         state_id = names.SaveId(self._worlds.world, self._number)
-        labels = {"world-size": str(self._group.size)}
+        labels = {**labels, "world-size": str(self._group.size)}
         state = self._worlds.create(state_id, storage.spec(layout), labels)
         return Order(state.name, state.uid, capacity, rows if shared else (), next_step).to_bytes()
 
