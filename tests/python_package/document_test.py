@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The code of docs/training.md, run as it stands."""
+"""The code of docs/training.md, run as it stands. transformers is not installed here: its Trainer is
+a stand-in that calls the hooks of a TrainerCallback as transformers' documentation says."""
 
 import pathlib
 import sys
@@ -32,6 +33,12 @@ class DocumentTest(unittest.TestCase):
 
     def test_gradient_accumulation(self):
         self.run_code("accumulation")
+
+    def test_lines_of_a_torch_job(self):
+        self.run_code("torch_lines")
+
+    def test_trainer_callback_goes_on_where_the_save_was(self):
+        self.run_code("callback")
 
 
 if __name__ == "__main__":
