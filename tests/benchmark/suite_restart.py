@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The restart's section: what saves and restores of a training job cost, beside Orbax and memcpy.
+"""The restart's section: what saves and restores of a training job cost, beside Orbax, DCP and memcpy.
 
 scripts/bench restart [--mib N] [--rounds N] [--sides NAMES]. This file alone prints the section
 instead (a trial: --mib 24 --rounds 1).
@@ -50,6 +50,7 @@ class Side:
 
 SIDES = [
     Side("jax", "JAX", "venv", ("remesh", "orbax tmpfs", "orbax tmpfs async", "orbax disk"), {}),
+    Side("torch", "PyTorch", "venv", ("remesh", "dcp tmpfs", "dcp tmpfs async", "dcp disk"), {}),
 ]
 
 LEGEND = """`remesh-server`, {hosts} `remesh-worker`s (default settings) and the processes share
