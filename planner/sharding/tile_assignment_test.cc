@@ -102,6 +102,8 @@ TEST(TileAssignmentTest, BadOnesAreRefusedForWhatIsBad) {
   EXPECT_THAT(iota({4}, {3}, {0}),
               HasSubstr("product 3 does not match the tile assignment size 4"));
   EXPECT_THAT(iota({0}, {0}, {0}), HasSubstr("tile assignment dimension 0 must be >= 1"));
+  EXPECT_TRUE(TileAssignment::FromIota({kPositionsMax}, {kPositionsMax}, {0}).ok());
+  EXPECT_TRUE(TileAssignment::FromIota(List(kTileRankMax, 1), {1}, {0}).ok());
   EXPECT_THAT(iota({kPositionsMax, 2}, {2 * kPositionsMax}, {0}), HasSubstr("has more than"));
   EXPECT_THAT(iota(List(kTileRankMax + 1, 1), {1}, {0}), HasSubstr("dimensions, more than"));
   EXPECT_THAT(list({2}, {0, 0}), HasSubstr("device 0 is not unique"));
