@@ -48,6 +48,7 @@ void AddCommands(CLI::App& app, Command& command) {
   AddCache(app, command);
   AddStates(app, command);
   AddJobs(app, command);
+  AddDescribeJob(app, command);
   AddPut(app, command);
   AddGet(app, command);
   AddSeal(app, command);
