@@ -7,7 +7,7 @@ import unittest
 import venv
 
 import support
-from support import DIST, ROOT, WHEELS, run
+from support import DIST, ROOT, VENV, WHEELS, run
 
 TOUR = ROOT / "examples" / "numpy_tour.py"
 IMPORTS = """
@@ -25,6 +25,16 @@ import jax, jax.numpy as jnp, remesh
 from remesh.v1 import state_pb2
 assert float(jnp.arange(4.0).sum()) == 6.0 and state_pb2.State(step=1).step == 1
 """
+BESIDE_TORCH = """
+import torch, remesh.torch
+job = remesh.torch.Job("wheel")
+saved, loaded = {"w": torch.arange(6.0), "n": 3}, {"w": torch.zeros(6), "n": 0}
+job.save(saved, 1, block=True)
+assert job.load(loaded).step == 1 and torch.equal(loaded["w"], saved["w"]) and loaded["n"] == 3
+job.close()
+"""
+# torch and what it needs, but for what the wheel or JAX bring. Without NVIDIA's libraries pip cannot install it.
+TORCH = ("torch", "torchgen", "filelock", "sympy", "mpmath", "networkx", "jinja2", "markupsafe", "fsspec", "typing_extensions.py")
 
 
 class WheelTest(unittest.TestCase):
@@ -55,10 +65,27 @@ class WheelTest(unittest.TestCase):
         self.install("WHEEL", "protobuf==7.*")
         self.check(r"^7\.")
 
-    def test_beside_jax(self):
+    def test_beside_jax_and_then_torch(self):
         self.install("WHEEL[jax]")
         self.check(r"^\d")
         run(self.python, "-c", BESIDE_JAX, PYTHONPATH="", JAX_PLATFORMS="cpu")
+        self.link_torch()
+        self.check_torch()
+
+    def link_torch(self) -> None:
+        """From build/venv: a copy takes 1.2 GB."""
+        (theirs,), (ours,) = VENV.glob("lib/python*/site-packages"), self.python.parents[1].glob("lib/python*/site-packages")
+        for name in TORCH:
+            if not (ours / name).exists():
+                (ours / name).symlink_to(theirs / name)
+
+    def check_torch(self) -> None:
+        run(self.python, "-m", "remesh.testing", self.python, "-c", BESIDE_TORCH, PYTHONPATH="")
+
+    def test_beside_torch(self):
+        self.install("WHEEL")
+        self.link_torch()
+        self.check_torch()
 
     def test_the_tour_is_short(self):
         self.assertLessEqual(len(TOUR.read_text().splitlines()), 40)
