@@ -136,13 +136,6 @@ class Job(Core):
         """For dcp.load(state_dict, storage_reader=...). step: None: the newest save."""
         return dcp.Reader(self, step)
 
-    def close(self) -> None:
-        """Core.close(), and closes the connections between the processes."""
-        try:
-            super().close()
-        finally:
-            self._close_groups()
-
     def save_local(
         self,
         local: Union[Local, Exception],
@@ -177,6 +170,13 @@ class Job(Core):
     def _use_group(self, group: groups.Group) -> None:
         self._saver.use_group(group)
         self._saved = Tables(group, find_ties=True)
+
+    # Closes the connections between the processes, too.
+    def _close(self) -> None:
+        try:
+            super()._close()
+        finally:
+            self._close_groups()
 
     def _close_groups(self) -> None:
         for each in self._groups:
