@@ -15,7 +15,6 @@ from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.tensor import Replicate, Shard, distribute_tensor
 
 import remesh.torch
-from remesh import errors
 
 warnings.filterwarnings("ignore")
 

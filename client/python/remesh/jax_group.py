@@ -34,9 +34,7 @@ class JaxGroup(CellGroup):
         return self._collective(self._utils.process_allgather, row)
 
     def _broadcast_row(self, row: np.ndarray, root: int) -> np.ndarray:
-        return self._collective(
-            self._utils.broadcast_one_to_all, row, is_source=self.rank == root
-        )
+        return self._collective(self._utils.broadcast_one_to_all, row, is_source=self.rank == root)
 
     def _collective(self, operation: Callable, row: np.ndarray, **arguments: Any) -> np.ndarray:
         try:

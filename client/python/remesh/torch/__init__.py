@@ -2,8 +2,8 @@
 """PyTorch jobs that outlive their processes.
 
     dist.init_process_group()
-    job = remesh.torch.Job("llama", every=200)             # $REMESH_SOCKET: the worker knows the rest
-    found = job.load({"app": app})                         # in place; None: start from the beginning
+    job = remesh.torch.Job("llama", every=200)     # $REMESH_SOCKET: the worker knows the rest
+    found = job.load({"app": app})                 # in place; None: from the beginning
     for step in range(found.step if found else 0, steps):
         train(step)
         if job.should_save(step): job.save({"app": app}, step + 1)
@@ -146,7 +146,9 @@ class Job(Core):
     ) -> Save:
         """save() of what this process holds, or of the error that it met."""
         table = self._saved.agree("save", local)
-        owned = {name: item for name, item in local.items.items() if table.owners[name] == self.rank}
+        owned = {
+            name: item for name, item in local.items.items() if table.owners[name] == self.rank
+        }
         if table.ties:
             labels = {**labels, TIES: json.dumps(table.ties)}
         return self.save_pieces(

@@ -52,8 +52,8 @@ class Writer(StorageWriter):
     """Writes one save of a job. dcp.save() returns when it is committed. Every process raises what
     one of them met, within DCP's CheckpointException.
 
-    Picklable, for dcp.async_save() by a process: there it opens the job once more, as a later world,
-    and the job of the process that trains saves no more."""
+    Picklable, for dcp.async_save() by a process: there it opens the job once more, as a later
+    world, and the job of the process that trains saves no more."""
 
     def __init__(self, job: "Job", step: int):
         self._job: Optional["Job"] = job
@@ -75,7 +75,7 @@ class Writer(StorageWriter):
         """ValueError for a save without collectives."""
         if kwargs.get("use_collectives") is False:
             raise ValueError(
-                "use_collectives: value False must be True: the processes of a save agree on one state"
+                "use_collectives: value False must be True: a save's processes agree on one state"
             )
         if len(self._checkpoint_id.encode()) > _LABEL_BYTES:
             raise ValueError(f"checkpoint_id: must be at most {_LABEL_BYTES} bytes")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Values that are no tensors, and the caller's own extra, in one extra of the save (job/extras.py)."""
+"""Values that are no tensors, and the caller's extra, in one extra of a save (job/extras.py)."""
 
 import json
 import struct

@@ -30,9 +30,7 @@ class Table:
     @staticmethod
     def of(merged: Dict[str, Any]) -> "Table":
         """From merge(). Arrays of a class share their Holders."""
-        holders = [
-            storage.Holders.of(shape, entries) for shape, entries in merged["classes"]
-        ]
+        holders = [storage.Holders.of(shape, entries) for shape, entries in merged["classes"]]
         arrays = {
             name: storage.Array(name, element_type, holders[class_])
             for name, element_type, class_ in merged["arrays"]

@@ -72,9 +72,7 @@ class Local:
         """Under other names: tensors that get one name are one, with the boxes of both."""
         merged: Dict[str, Held] = {}
         for name, held in self.tensors.items():
-            into = merged.setdefault(
-                names.get(name, name), Held(held.element_type, held.shape, {})
-            )
+            into = merged.setdefault(names.get(name, name), Held(held.element_type, held.shape, {}))
             into.parts.update(held.parts)
         return Local(merged, self.items)
 
