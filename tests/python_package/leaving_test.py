@@ -13,7 +13,10 @@ import unittest
 
 import support
 
-sys.path.insert(0, str(support.MODULES))
+_LAWS = support.ROOT / "client" / "python" / "tests"
+sys.path[:0] = [str(support.MODULES), str(_LAWS)]
+import notice_laws  # noqa: E402  pylint: disable=wrong-import-position
+from remesh.job import Reason  # noqa: E402  pylint: disable=wrong-import-position
 from remesh.testing import LocalCluster  # noqa: E402  pylint: disable=wrong-import-position
 
 _PROGRAM = pathlib.Path(__file__).resolve().parent / "leaving_process.py"
@@ -105,6 +108,26 @@ class LeavingTest(unittest.TestCase):
 
     def test_jax(self):
         self.check("jax", 2)
+
+    # JAX takes one more than the highest step that it was asked about for the
+    # safe one. Before the first step of a job that was restored, that is 1.
+    def test_jax_keeps_the_laws_of_notices(self):
+        path = f"{support.MODULES}{os.pathsep}{_LAWS}"
+        for how, reason in (("early", Reason.TOLD_TO_GO), ("resize", Reason.RESIZED)):
+            program = _PROGRAM.with_name("jax_notice_process.py")
+            records = []
+            for done in support.run_processes(program, 2, [how], PYTHONPATH=path):
+                self.assertEqual(done["code"], 0, done["err"][-2000:])
+                answers, told = json.loads(done["out"].splitlines()[-1])
+                records.append(
+                    notice_laws.Record(
+                        {step: each and Reason(each) for step, each in answers},
+                        {step: Reason(each) for step, each in told},
+                    )
+                )
+            safe = notice_laws.check(records, within=1900)
+            self.assertEqual(records[0].answers[safe], reason)
+            print(f"jax, told {how}: all leave at step {safe}", flush=True)
 
     def test_torch(self):
         self.check("torch", 0)

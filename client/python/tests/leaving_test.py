@@ -222,6 +222,7 @@ class SignalTest(unittest.TestCase):
 
     def test_sigterm_leads_to_a_later_step(self):
         notice = GroupNotice(LocalGroup.make(1)[0], 2)
+        self.assertEqual(signal.getsignal(signal.SIGTERM), signal.SIG_DFL, "before the first step")
         self.addCleanup(notice.close)
 
         def before(step):
