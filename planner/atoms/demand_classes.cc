@@ -31,6 +31,7 @@ class HostGroups {
     }
   }
 
+  size_t count() const { return hosts_.size(); }
   int32_t NumberOf(int32_t group) const { return number_of_[group]; }
   const Group& Hosts(int32_t number) const { return hosts_[number]; }
 
@@ -39,18 +40,41 @@ class HostGroups {
   std::vector<Group> hosts_;
 };
 
+// The class of each pair of numbers of HostGroups: a table where the pairs are not many more than
+// the tapes, which takes a fraction of the time, else a map.
+class ClassOfPair {
+ public:
+  static constexpr int32_t kUnknown = -2;
+
+  ClassOfPair(size_t groups, size_t tapes) : groups_(groups) {
+    if (groups <= 4 * tapes / std::max<size_t>(groups, 1)) table_.assign(groups * groups, kUnknown);
+  }
+
+  int32_t& At(int32_t holders, int32_t needers) {
+    if (!table_.empty()) return table_[static_cast<size_t>(holders) * groups_ + needers];
+    const uint64_t pair = static_cast<uint64_t>(holders) << 32 | static_cast<uint32_t>(needers);
+    return map_.try_emplace(pair, kUnknown).first->second;
+  }
+
+ private:
+  const size_t groups_;
+  std::vector<int32_t> table_;
+  absl::flat_hash_map<uint64_t, int32_t> map_;
+};
+
 // Returns the demand class for a pair of holders and needers (numbers of HostGroups); -1 where no
 // host needs anything.
 class ClassMaker {
  public:
-  ClassMaker(const HostGroups& hosts, std::vector<DemandClass>& classes)
-      : hosts_(hosts), classes_(classes) {}
+  ClassMaker(const HostGroups& hosts, size_t tapes, std::vector<DemandClass>& classes)
+      : hosts_(hosts), classes_(classes), of_pair_(hosts.count(), tapes) {}
 
   int32_t ClassOf(int32_t holders, int32_t needers) {
-    const uint64_t pair = static_cast<uint64_t>(holders) << 32 | static_cast<uint32_t>(needers);
-    const auto [entry, inserted] = of_pair_.try_emplace(pair, -1);
-    if (inserted) entry->second = Make(hosts_.Hosts(holders), hosts_.Hosts(needers));
-    return entry->second;
+    int32_t& of_pair = of_pair_.At(holders, needers);
+    if (of_pair == ClassOfPair::kUnknown) {
+      of_pair = Make(hosts_.Hosts(holders), hosts_.Hosts(needers));
+    }
+    return of_pair;
   }
 
  private:
@@ -72,7 +96,7 @@ class ClassMaker {
 
   const HostGroups& hosts_;
   std::vector<DemandClass>& classes_;
-  absl::flat_hash_map<uint64_t, int32_t> of_pair_;
+  ClassOfPair of_pair_;
   // Hashes of groups. There may be millions of groups, so they are neither stored twice nor hashed
   // again.
   absl::flat_hash_map<size_t, int32_t> last_of_hash_;
@@ -86,7 +110,8 @@ DemandClasses MakeDemandClasses(const Atoms& atoms, const Network& network, Budg
   DemandClasses result;
   Reserve(result.classes, atoms.tapes.size());  // at most
   result.class_of.assign(atoms.tapes.size(), -1);
-  ClassMaker maker(hosts, result.classes);
+  if (budget.SpentNow()) return result;
+  ClassMaker maker(hosts, atoms.tapes.size(), result.classes);
   for (size_t s = 0; s < atoms.tapes.size(); ++s) {
     if (budget.Spent()) return result;
     const Tape& tape = atoms.tapes[s];
