@@ -23,7 +23,7 @@ import numpy as np
 
 import remesh
 from remesh import job, storage
-from remesh.job import pieces, restoring, saving, worlds
+from remesh.job import pieces, reserving, restoring, saving, worlds
 from remesh.state import State
 from remesh.worker import LocalState
 
@@ -45,7 +45,17 @@ PHASES = {
     "seal begins": (LocalState, "seal", "before"),
     "seal ends": (LocalState, "seal", "after"),
 }
-ONLY_FIRST = ("update begins", "update ends", "delete begins", "delete ends")
+# In the background, after the save before.
+RESERVE_PHASES = {
+    "reserve": (reserving.Reservation, "_begin", "before"),
+    "reserve created": (reserving.Reservation, "_begin", "after"),
+    "reserve allocates": (reserving.Reservation, "_allocate", "before"),
+    "reserve allocated": (reserving.Reservation, "_allocate", "after"),
+}
+ONLY_FIRST = (
+    *("update begins", "update ends", "delete begins", "delete ends"),
+    *("reserve", "reserve created"),
+)
 
 
 def values(step: int) -> Dict[str, np.ndarray]:
@@ -106,7 +116,7 @@ def check(found: job.Found, rank: int, size: int) -> None:
 
 def die_at(phase: str, everyone: bool) -> None:
     """Arms the death of this process, or of its whole world."""
-    owner, name, when = PHASES[phase]
+    owner, name, when = {**PHASES, **RESERVE_PHASES}[phase]
     function = getattr(owner, name)
 
     def dies(*arguments, **named):
@@ -142,14 +152,16 @@ def plant(bug: str) -> None:
             commit(self, save, *rest)
 
         saving.Saver._seal = early
+    elif bug == "reserved restored":
+        restoring.RESERVED = "none"
+        restoring._WHOLE = ("READY", "DEGRADED", "BUILDING")
+        restoring.WRITTEN = reserving.RESERVED
+        _hide_building()
+        worlds.Worlds._end_lower_worlds = lambda self: None
     elif bug == "building restored":
         restoring._WHOLE = ("READY", "DEGRADED", "BUILDING")
         restoring.WRITTEN = "world-size"
-        State.phase = property(
-            lambda self, phase=State.phase: (
-                "READY" if phase.fget(self) == "BUILDING" else phase.fget(self)
-            )
-        )
+        _hide_building()
     elif bug == "write_once off":
         from remesh.v1 import state_pb2
 
@@ -165,19 +177,49 @@ def plant(bug: str) -> None:
         )
 
 
+def _hide_building() -> None:
+    phase_of = State.phase
+    State.phase = property(
+        lambda self: "READY" if phase_of.fget(self) == "BUILDING" else phase_of.fget(self)
+    )
+
+
+def _dies(order: Dict[str, Any], rank: int) -> bool:
+    """Whether this process is the one that dies first."""
+    return order["victim"] == rank or (order["victim"] == "all" and rank == order["killer"])
+
+
+# Waits until the next save's memory is reserved here.
+def _await_reserved(core: job.Core) -> None:
+    present = core._saver._reservations._present
+    if present:
+        present._ended.wait(20.0)
+
+
 def run(order: Dict[str, Any], rank: int, group: SocketGroup) -> Dict[str, Any]:
     """One process of a world."""
     if order.get("bug"):
         plant(order["bug"])
     client = remesh.connect(order["sockets"][rank], order["server"])
     core = job.Core(
-        order["job"], client=client, job_group=group, patience=20.0, commit_seconds=20.0
+        order["job"],
+        client=client,
+        job_group=group,
+        patience=20.0,
+        commit_seconds=20.0,
+        reserve=order["reserve"],
     )
     found = core.restore_arrays(arrays_of(group.size))
     step = found.step if found else 0
     if found:
         check(found, rank, group.size)
     extra = {"rank": rank}
+    report = {"restored": step if found else None, "saved": step + 1}
+    if order["victim"] is not None:
+        os.write(order["pipe"], json.dumps({"rank": rank, **report}).encode() + b"\n")
+    early = order["phase"] in RESERVE_PHASES
+    if early and _dies(order, rank):
+        die_at(order["phase"], order["victim"] == "all")
     core.save_pieces(
         pieces_of(step + 1, rank, group.size),
         step + 1,
@@ -185,12 +227,12 @@ def run(order: Dict[str, Any], rank: int, group: SocketGroup) -> Dict[str, Any]:
         block=True,
     )
     # block: process 0 has deleted the older save, so that only what follows is killed.
-    report = {"restored": step if found else None, "saved": step + 1}
     if order["victim"] is None:
         core.close()
         return report
-    os.write(order["pipe"], json.dumps({"rank": rank, **report}).encode() + b"\n")
-    if order["victim"] in (rank, "all") and (order["victim"] == rank or rank == order["killer"]):
+    _await_reserved(core)
+    group.barrier("reserved")
+    if not early and _dies(order, rank):
         die_at(order["phase"], order["victim"] == "all")
     core.save_pieces(
         pieces_of(step + 2, rank, group.size),
@@ -268,7 +310,7 @@ class Keeper:
         self._process.stdout.close()
 
     def world(
-        self, phase: str = "", victim=None, killer: int = 0, bug: str = ""
+        self, phase: str = "", victim=None, killer: int = 0, bug: str = "", reserve: bool = False
     ) -> List[Dict[str, Any]]:
         """Runs a world and returns what its processes reported."""
         order = {
@@ -279,6 +321,7 @@ class Keeper:
             "victim": victim,
             "killer": killer,
             "bug": bug,
+            "reserve": reserve,
         }
         self._process.stdin.write(json.dumps(order) + "\n")
         self._process.stdin.flush()

@@ -14,6 +14,7 @@ from remesh.testing import LocalCluster
 _BIN = os.environ.get("REMESH_BIN_DIR", "build/release/bin")
 _DRAWS = int(os.environ.get("REMESH_KILL_DRAWS", "1"))
 _PROCESSES = 3
+_WARM = ("exchange", "pwrite", "update begins", "update ends", "seal ends", "delete begins")
 
 
 class KillsTest(unittest.TestCase):
@@ -44,9 +45,9 @@ class KillsTest(unittest.TestCase):
 
     # Kills a world in its save of step + 2 and checks what the next one
     # restores. Returns whether that save had committed.
-    def check_death(self, phase, victim, killer=0, bug=""):
+    def check_death(self, phase, victim, killer=0, bug="", reserve=False):
         before = self.last_step(bug)
-        reports = self.keeper.world(phase, victim, killer, bug)
+        reports = self.keeper.world(phase, victim, killer, bug, reserve)
         begun = [
             report for report in reports if "error" not in report
         ]  # those that outlived the victim saw it go
@@ -57,18 +58,29 @@ class KillsTest(unittest.TestCase):
         return after == before + 2
 
     def test_a_save_is_whole_or_not_there(self):
+        self.check_table(job_kills.PHASES, every_victim=True)
+
+    # The same of saves whose memory was reserved before; here each phase with
+    # one victim, all of them in the nightly run.
+    def test_a_warm_save_is_whole_or_not_there(self):
+        phases = [*job_kills.RESERVE_PHASES, *job_kills.PHASES]
+        if _DRAWS == 1:
+            phases = [*job_kills.RESERVE_PHASES, *_WARM]
+        self.check_table(phases, every_victim=_DRAWS > 1, reserve=True)
+
+    def check_table(self, phases, every_victim, reserve=False):
         draw = random.Random(7)
-        print("\nphase            victim    restored: save before, this save")
-        for phase in job_kills.PHASES:
+        print("\nphase             victim    restored: save before, this save")
+        for phase in phases:
             first_only = phase in job_kills.ONLY_FIRST
             victims = [0, "all"] if first_only else [0, draw.randrange(1, _PROCESSES), "all"]
-            for victim in victims:
+            for victim in victims if every_victim else [draw.choice(victims)]:
                 committed = 0
                 for _ in range(_DRAWS):
                     with self.subTest(phase=phase, victim=victim):
                         killer = 0 if first_only else draw.randrange(_PROCESSES)
-                        committed += self.check_death(phase, victim, killer)
-                print(f"{phase:16} {victim!s:9} {_DRAWS - committed}, {committed}", flush=True)
+                        committed += self.check_death(phase, victim, killer, reserve=reserve)
+                print(f"{phase:17} {victim!s:9} {_DRAWS - committed}, {committed}", flush=True)
 
     def test_finds_planted_bugs(self):
         for bug, phase in (
@@ -80,6 +92,18 @@ class KillsTest(unittest.TestCase):
                 self.last_step()
                 with self.assertRaises(AssertionError):
                     self.check_death(phase, 0, bug=bug)
+
+    def test_finds_planted_bugs_of_warm_saves(self):
+        for bug, phase in (
+            ("step after seal", "seal ends"),
+            ("older deleted first", "seal begins"),
+            ("building restored", "written"),
+            ("reserved restored", "reserve allocated"),
+        ):
+            with self.subTest(bug=bug):
+                self.last_step()
+                with self.assertRaises(AssertionError):
+                    self.check_death(phase, 0, bug=bug, reserve=True)
 
     # A host that lost the memory of a save is never mistaken for one that has
     # not written it yet.

@@ -197,7 +197,7 @@ class JobTest(JobCase):
         self.world("errors", 2, function)
         self.assertEqual(
             self.states("errors"),
-            [names.SaveId(1, 2), names.WorldId(1)],
+            [names.SaveId(1, 3), names.WorldId(1)],  # 2 would have been reserved after 1
             "the failed save must go, its name with it",
         )
 

@@ -6,6 +6,7 @@ worlds.py      the job's states on the server: claims, clean-up
 members.py     which process is on which host
 saving.py      a save        restoring.py   a restore
 committing.py  from the seal of a save to its commit
+reserving.py   the memory of the next save
 leaving.py     the step at which all leave      signals.py   SIGTERM
 extras.py      what a process saves beside the arrays
 pieces.py      boxes in and out of shards

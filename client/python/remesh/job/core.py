@@ -41,6 +41,7 @@ class Core:
         seconds: Optional[float] = None,
         patience: float = 30.0,
         commit_seconds: float = 300.0,
+        reserve: bool = True,
         poll: int = 10,
         exit: bool = True,  # pylint: disable=redefined-builtin
         job_group: Optional[group.Group] = None,
@@ -51,10 +52,12 @@ class Core:
         hosts that hold a box a save keeps it; None: on 2 where two hosts hold it anyway, else on 1.
         At 1 the loss of any host costs the save. keep: saves to keep. every, seconds: when
         should_save() says yes. patience: seconds that a restore waits for hosts that are away.
-        commit_seconds: that a save may take to commit. poll: steps from one exchange of notices to
-        the next, in a job that calls leaving(). exit: whether close() of a job that left ends the
-        process. notice: what tells the job to leave; None: SIGTERM. client: this process's connection, which
-        stays open at close(); None: connect(), whose settings are variables.
+        commit_seconds: that a save may take to commit. reserve: whether the memory of the next save
+        is reserved in the background while the job runs, which makes saves several times shorter.
+        poll: steps from one exchange of notices to the next, in a job that calls leaving(). exit:
+        whether close() of a job that left ends the process. notice: what tells the job to leave;
+        None: SIGTERM. client: this process's connection, which stays open at close(); None:
+        connect(), whose settings are variables.
 
         JobRunsTwice, ValueError, and what connect() raises."""
         self.name = names.check_job(name)
@@ -73,7 +76,7 @@ class Core:
         self._exit = exit
         self._closed = False
         self._fork = forks.ForkGuard(f"job {name}")
-        self._join(Settings(replicas, keep, commit_seconds), patience)
+        self._join(Settings(replicas, keep, commit_seconds, reserve), patience)
         atexit.register(self._close_at_exit)
 
     # Connects, and claims the next world on process 0.
@@ -162,6 +165,7 @@ class Core:
         NotCovered if no save is whole; NotFound for a step that was not saved; NoRoom; MoveFailed.
         """
         self._check_open()
+        self._saver.free()  # a restore may need the memory that is reserved
         found = self._restorer.restore(wanted, step, strict)
         if found:
             self._rated = (found.step, time.monotonic())
@@ -227,6 +231,7 @@ class Core:
             self._saver.finish()
         finally:
             self._notice.close()
+            self._saver.free()
             self._disconnect()
 
     def __enter__(self):

@@ -15,7 +15,7 @@ from remesh.job.errors import NotCovered, StructureMismatch
 from remesh.job.members import Members
 from remesh.job.pieces import Shards
 from remesh.job.saving import structure_digest
-from remesh.job.worlds import WRITTEN, Worlds
+from remesh.job.worlds import RESERVED, WRITTEN, Worlds
 from remesh.move import Moved
 from remesh.state import State
 from remesh.v1 import reshard_pb2, sharding_pb2, state_pb2
@@ -161,6 +161,8 @@ class Restorer:
         self._worlds.check_current()
         passed: List[str] = []
         for save_id, state in self._worlds.saves():
+            if RESERVED in state.labels:
+                continue
             if step is not None and (state.step != step or WRITTEN not in state.labels):
                 continue
             restored = self._try(save_id, state, wanted, strict, passed)

@@ -5,6 +5,7 @@ caller's thread    exchange (structure, sizes of extras); process 0 creates the 
                    every process writes its boxes; exchange (outcome)            -> staged
 background         process 0 sets step and labels; each host's first process seals
                    the server commits; process 0 deletes the older save          -> committed
+                   the memory of the next save is reserved (reserving.py)
 """
 
 import concurrent.futures
@@ -15,7 +16,7 @@ import logging
 import struct
 import threading
 import time
-from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
+from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple
 
 import numpy as np
 
@@ -24,12 +25,16 @@ from remesh.job import committing, extras, pieces
 from remesh.job.errors import StructureMismatch, Superseded
 from remesh.job.members import Members
 from remesh.job.pieces import Interval, Piece
+from remesh.job.reserving import Reservation, Reservations
 from remesh.job.worlds import WRITTEN, Worlds
+from remesh.state import State
+from remesh.v1 import state_pb2
 from remesh.worker import LocalState
 
 _LOG = logging.getLogger("remesh")
-_REQUEST = struct.Struct("<qI32s")  # step, bytes of the extra, digest of the structure
+_REQUEST = struct.Struct("<qI32sB")  # of Request, the last: bytes of `reserved`
 _ALLOCATE_SECONDS = 60.0
+LayoutKey = Tuple[bytes, int, bool]  # digest of the structure, capacity of the extras, shared
 
 
 class Save:
@@ -64,11 +69,19 @@ class Order:
     capacity: int
     rows: Tuple[bytes, ...]  # extras of all processes, if others than their own store them
     next_step: int  # when should_save() says yes again
+    next_name: str = ""  # of the save whose memory is to be reserved after this one
 
     def to_bytes(self) -> bytes:
         """For of(). The rows follow the rest."""
         head = json.dumps(
-            [self.name, self.uid, self.capacity, [len(row) for row in self.rows], self.next_step]
+            [
+                self.name,
+                self.uid,
+                self.capacity,
+                [len(row) for row in self.rows],
+                self.next_step,
+                self.next_name,
+            ]
         ).encode()
         return len(head).to_bytes(4, "little") + head + b"".join(self.rows)
 
@@ -76,12 +89,35 @@ class Order:
     def of(data: bytes) -> "Order":
         """See to_bytes()."""
         end = 4 + int.from_bytes(data[:4], "little")
-        name, uid, capacity, sizes, next_step = json.loads(data[4:end])
+        name, uid, capacity, sizes, next_step, next_name = json.loads(data[4:end])
         rows = []
         for size in sizes:
             rows.append(data[end : end + size])
             end += size
-        return Order(name, uid, capacity, tuple(rows), next_step)
+        return Order(name, uid, capacity, tuple(rows), next_step, next_name)
+
+
+@dataclasses.dataclass(frozen=True)
+class Request:
+    """What each process says in the first exchange."""
+
+    step: int
+    extra_bytes: int
+    structure: bytes  # its digest
+    reserved: bytes  # Reservations.report()
+    row: bytes  # its extra, if others store it, too
+
+    def to_bytes(self) -> bytes:
+        """For of()."""
+        head = _REQUEST.pack(self.step, self.extra_bytes, self.structure, len(self.reserved))
+        return head + self.reserved + self.row
+
+    @staticmethod
+    def of(data: bytes) -> "Request":
+        """See to_bytes()."""
+        *fields, count = _REQUEST.unpack_from(data)
+        end = _REQUEST.size + count
+        return Request(*fields, data[_REQUEST.size : end], data[end:])
 
 
 @dataclasses.dataclass(frozen=True)
@@ -91,6 +127,7 @@ class Settings:
     replicas: Optional[int]
     keep: int
     commit_seconds: float
+    reserve: bool = True
 
 
 class Saver:
@@ -109,10 +146,14 @@ class Saver:
         self._number = 0
         self._pending: Optional[Save] = None
         self._writers: Dict[Tuple[storage.Holders, Interval], bool] = {}
-        self._layouts: Dict[Tuple[bytes, int, bool], storage.Layout] = {}
+        self._layouts: Dict[LayoutKey, storage.Layout] = {}
         self._doubled: Dict[storage.Holders, bool] = {}  # whether two hosts hold each box
         self._warned = False
         self._stopped: Optional[errors.RemeshError] = None
+        self._reservations = Reservations(client, worlds, settings.reserve)
+        self._labels: Dict[str, str] = {}  # of process 0: of the save that is being made
+        # Of process 0: the next reservation's layout, and what creates its state.
+        self._plan: Tuple[Optional[LayoutKey], Optional[Callable[[], State]]] = (None, None)
 
     def save(
         self,
@@ -128,6 +169,8 @@ class Saver:
         watch = _Stopwatch(save.seconds)
         order = self._begin(saved, step, extra, next_step, labels)
         save.name = order.name
+        key, create = self._plan
+        reserved = self._reservations.next(order.name, order.next_name, create, key)
         watch.lap("begin")
         local = self._client.local(order.name, order.uid)
         try:
@@ -140,7 +183,7 @@ class Saver:
         save.staged.set_result(None)
         self._pending = save
         thread = threading.Thread(
-            target=self._commit, args=(save, local, watch), name="remesh-commit", daemon=True
+            target=self._run, args=(save, local, watch, reserved), name="remesh-commit", daemon=True
         )
         thread.start()
         if block:
@@ -161,6 +204,10 @@ class Saver:
         """finish(), but not longer. TimeoutError."""
         if self._pending:
             self._pending.wait(seconds)
+
+    def free(self) -> None:
+        """Frees the memory that is reserved: the next save is a cold one."""
+        self._reservations.close()
 
     # Waits on every process, so that all return or all raise.
     def _finish_together(self, save: Save) -> None:
@@ -183,12 +230,9 @@ class Saver:
             self.finish()
             encoded = extras.encode(extra)
             content = encoded if self._shares_extras(saved) else b""
-            payload: Any = (
-                _REQUEST.pack(
-                    step, len(encoded), structure_digest([piece.array for piece in saved])
-                )
-                + content
-            )
+            digest = structure_digest([piece.array for piece in saved])
+            reserved = self._reservations.report()
+            payload: Any = Request(step, len(encoded), digest, reserved, content).to_bytes()
         except Exception as error:  # pylint: disable=broad-except
             payload = error
         try:
@@ -225,23 +269,39 @@ class Saver:
         next_step: int,
         labels: Mapping[str, str],
     ) -> bytes:
-        requests = [_REQUEST.unpack_from(each) for each in asked]
+        requests = [Request.of(each) for each in asked]
         _check_equal(requests)
-        self._worlds.check_current()
-        rows = tuple(each[_REQUEST.size :] for each in asked)
+        states = self._worlds.check_current()
+        rows = tuple(each.row for each in requests)
         shared = self._shares_extras(saved)
-        capacity = extras.capacity([size for _, size, _ in requests])
-        layout = self._layout(saved, requests[0][2], capacity, shared)
+        capacity = extras.capacity([each.extra_bytes for each in requests])
+        key = (requests[0].structure, capacity, shared)
+        spec = storage.spec(self._layout(saved, *key))
+        reports = [each.reserved for each in requests]
+        self._labels = {**labels, "world-size": str(self._group.size)}
+        state = self._reservations.take(key, reports, states)
+        if state is None:
+            state = self._worlds.create(self._next_id(), spec, self._labels)
+        next_name = self._plan_next(key, spec) if self._settings.reserve else ""
+        kept = rows if shared else ()
+        return Order(state.name, state.uid, capacity, kept, next_step, next_name).to_bytes()
+
+    def _next_id(self) -> names.SaveId:
         self._number += 1
-        state_id = names.SaveId(self._worlds.world, self._number)
-        labels = {**labels, "world-size": str(self._group.size)}
-        state = self._worlds.create(state_id, storage.spec(layout), labels)
-        return Order(state.name, state.uid, capacity, rows if shared else (), next_step).to_bytes()
+        return names.SaveId(self._worlds.world, self._number)
+
+    # The name of the state that is to be reserved after this save.
+    def _plan_next(self, key: LayoutKey, spec: state_pb2.StateSpec) -> str:
+        save_id = self._next_id()
+        self._plan = key, lambda: self._reservations.create(
+            lambda labels: self._worlds.create(save_id, spec, labels)
+        )
+        return self._worlds.name(save_id)
 
     def _layout(
         self, saved: Sequence[Piece], digest: bytes, capacity: int, shared: bool
     ) -> storage.Layout:
-        key = (digest, capacity, shared)
+        key: LayoutKey = (digest, capacity, shared)
         if key not in self._layouts:
             arrays = [piece.array for piece in saved] + [self._extra_array(capacity, shared)]
             layout = storage.stored(
@@ -330,27 +390,52 @@ class Saver:
             _LOG.warning("%s stays: %s", name, error)
 
     # In the background thread of this save; makes no call to the group.
-    def _commit(self, save: Save, local: LocalState, watch: "_Stopwatch") -> None:
+    def _run(
+        self,
+        save: Save,
+        local: LocalState,
+        watch: "_Stopwatch",
+        reserved: Optional[Reservation],
+    ) -> None:
+        older = self._commit(save, local, watch)
+        if reserved is None:
+            return
+        if save.committed.exception():
+            reserved.skip()
+        else:
+            reserved.run(lambda: self._reservations.gone(older))
+
+    # Returns the older saves that it deleted; None if some stay, or another
+    # process deletes them.
+    def _commit(self, save: Save, local: LocalState, watch: "_Stopwatch") -> Optional[List[State]]:
+        older: Optional[List[State]] = None
         decides, seconds = self._group.rank == 0, self._settings.commit_seconds
         commit = committing.Commit(self._worlds, local, decides, seconds)
         try:
-            self._seal(save, commit, watch)
+            self._seal(save, commit, self._labels, watch)
             commit.wait()
             watch.lap("commit")
             if self._group.rank == 0:
-                self._delete_older(save.name)
+                older = self._delete_older(save.name)
                 watch.lap("delete")
         except BaseException as error:  # pylint: disable=broad-except
             save.committed.set_exception(self._explained(save, local, commit, error))
-            return
+            return None
         save.committed.set_result(None)
         _LOG.info("%s: step %d is saved (%s)", save.name, save.step, watch.text())
+        return older
 
     # Step and labels first: a save that is whole has its own step.
-    def _seal(self, save: Save, commit: committing.Commit, watch: "_Stopwatch") -> None:
+    def _seal(
+        self,
+        save: Save,
+        commit: committing.Commit,
+        labels: Mapping[str, str],
+        watch: "_Stopwatch",
+    ) -> None:
         if self._group.rank == 0:
             state = self._client.state(save.name)
-            state.update(step=save.step, labels={**state.labels, WRITTEN: "1"})
+            state.update(step=save.step, labels={**labels, WRITTEN: "1"})
             watch.lap("update")
         if self._members.leads(self._group.rank):
             commit.seal()
@@ -394,23 +479,35 @@ class Saver:
             _LOG.warning("nothing tells why %s is gone: %s", save.name, error)
         return Superseded(f"{save.name} is gone: a later world of the job has begun")
 
-    # Keeps the newest saves. Of a committed save: a world that begins after
-    # later_world() sees it whole, but one that has begun may have seen it
-    # unfinished, and deletes it.
-    def _delete_older(self, name: str) -> None:
+    # Keeps the newest saves, and no unfinished one of this world. Of a committed
+    # save: a world that begins after later_world() sees it whole, but one that
+    # has begun may have seen it unfinished, and deletes it. Returns what it
+    # deleted; None if something stays.
+    def _delete_older(self, name: str) -> Optional[List[State]]:
         own = names.parse(name)
         try:
             if self._worlds.later_world():
-                return
-            older = [state for state_id, state in self._worlds.saves() if state_id < own]
+                return None
+            older = [(save_id, state) for save_id, state in self._worlds.saves() if save_id < own]
         except errors.RemeshError as error:
             _LOG.warning("the saves before %s stay: %s", name, error)
-            return
-        for state in older[self._settings.keep - 1 :]:
+            return None
+        whole = [state for save_id, state in older if not self._left_over(save_id, state)]
+        left = [state for save_id, state in older if self._left_over(save_id, state)]
+        deleted: List[State] = []
+        stay = False
+        for state in whole[self._settings.keep - 1 :] + left:
             try:
                 state.delete()
+                deleted.append(state)
             except errors.RemeshError as error:
                 _LOG.warning("%s stays: %s", state.name, error)
+                stay = True
+        return None if stay else deleted
+
+    # Whether the save was reserved or begun by this world, and is not written.
+    def _left_over(self, save_id: names.SaveId, state: State) -> bool:
+        return save_id.world == self._worlds.world and WRITTEN not in state.labels
 
 
 class _Stopwatch:
@@ -457,14 +554,14 @@ def structure_digest(arrays: Sequence[storage.Array]) -> bytes:
     return whole.digest()
 
 
-def _check_equal(requests: Sequence[Tuple[int, int, bytes]]) -> None:
-    for process, (step, _, digest) in enumerate(requests):
-        if step != requests[0][0]:
+def _check_equal(requests: Sequence[Request]) -> None:
+    for process, request in enumerate(requests):
+        if request.step != requests[0].step:
             raise StructureMismatch(
-                f"step: process {process} saves step {step}, process 0 step {requests[0][0]}",
+                f"step: process {process} saves step {request.step}, process 0 step {requests[0].step}",
                 process=process,
             )
-        if digest != requests[0][2]:
+        if request.structure != requests[0].structure:
             raise StructureMismatch(
                 f"tree: process {process} has other names, shapes, types or shardings than process 0",
                 process=process,

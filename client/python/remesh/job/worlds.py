@@ -22,6 +22,9 @@ _PAUSE_SECONDS = 0.1
 # Set by the update before process 0's seal: a save without it is not whole,
 # whatever its phase.
 WRITTEN = "remesh-written"
+# Of a state that is to become the next save: its memory is reserved, and it has
+# no content and no step. The update that sets WRITTEN takes it away.
+RESERVED = "remesh-reserved"
 _ENDED_BY = "remesh-ended-by"  # the world that deletes the save
 
 
@@ -97,14 +100,16 @@ class Worlds:
         self._end_lower_worlds()
         return world
 
-    def check_current(self) -> None:
-        """Superseded if a later world has begun."""
-        later = self.later_world()
-        if later:
+    def check_current(self) -> Dict[str, State]:
+        """The job's states by name, without their arrays. Superseded if a later world has begun."""
+        states = list(self.states())
+        later = max((state_id.world for state_id, _ in states), default=0)
+        if later > self.world:
             raise Superseded(
                 f"world {later} of job {self.job} has begun; this process belongs to world {self.world}",
                 metadata={"job": self.job, "world": str(later)},
             )
+        return {state.name: state for _, state in states}
 
     def tell(self, labels: Dict[str, str]) -> None:
         """Leaves word for the world's other processes: on process 0."""
