@@ -22,6 +22,8 @@ bool IsCovered(const v1::State& state) {
   return state.phase() == v1::State::READY || state.phase() == v1::State::DEGRADED;
 }
 
+bool IsReserved(const v1::State& state) { return state.labels().contains("remesh-reserved"); }
+
 std::map<std::string, JobSaves> SavesOf(
     const google::protobuf::RepeatedPtrField<v1::State>& states) {
   std::map<std::string, JobSaves> jobs;
@@ -33,6 +35,10 @@ std::map<std::string, JobSaves> SavesOf(
     if (IsEarlier(job.last_created, state.create_time())) job.last_created = state.create_time();
     const std::optional<SaveName> save = ParseSaveName(LastPartOf(state.name()));
     if (!save) continue;
+    if (IsReserved(state)) {
+      job.reserved_bytes += state.total_bytes();
+      continue;
+    }
     ++job.saves;
     KeepNewer(*save, state, job.newest);
     if (IsCovered(state)) KeepNewer(*save, state, job.newest_covered);

@@ -22,6 +22,7 @@ struct JobSaves {
   int64_t states = 0;
   int64_t bytes = 0;  // of all states
   int64_t saves = 0;
+  int64_t reserved_bytes = 0;          // for the next save, which is none of the saves yet
   std::optional<Save> newest;          // by name, never by step: steps go down after a roll-back
   std::optional<Save> newest_covered;  // a restore takes it
   google::protobuf::Timestamp last_created;  // of any state: a process of the job was there then
@@ -29,6 +30,10 @@ struct JobSaves {
 
 // Whether hosts that are there hold all of the state.
 bool IsCovered(const v1::State& state);
+
+// Whether the Python package created the state to reserve the memory of the job's next save. It has
+// no content and no step, and is never restored.
+bool IsReserved(const v1::State& state);
 
 // By job. Jobs without saves are among them.
 std::map<std::string, JobSaves> SavesOf(

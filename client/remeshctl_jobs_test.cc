@@ -124,6 +124,7 @@ TEST_F(JobsTest, JobsAreListedByTheirSaves) {
   service_.Add(Save(1, 9), v1::State::READY, 900, 100);
   service_.Add(Save(2, 1), v1::State::DEGRADED, 850, 200);
   service_.Add("jobs/j/states/world.000002", v1::State::READY, 0, 300);
+  (*service_.Add(Save(2, 2), v1::State::BUILDING).mutable_labels())["remesh-reserved"] = "1";
   service_.Add(Save(1, 1, "k"), v1::State::READY, 10, 50);
   service_.Add(Save(1, 2, "k"), v1::State::BUILDING, 20, 60);
   service_.Add("jobs/none/states/parameters", v1::State::READY, 5, 70);
@@ -131,15 +132,17 @@ TEST_F(JobsTest, JobsAreListedByTheirSaves) {
   EXPECT_EQ(r.code, 0) << r.err;
   const std::string words = WordsOf(r.out);
   EXPECT_THAT(words,
-              HasSubstr("JOB SAVES NEWEST STEP BYTES AGE COVERED LAST SEEN j 2 2/1 850"));
-  EXPECT_THAT(words, HasSubstr(" d yes 1970-01-01T00:05:00Z k 2 1/2 20 "));
-  EXPECT_THAT(words, HasSubstr(" d no 1970-01-01T00:01:00Z none 0 - - - - - 1970-01-01T00:01:10Z"));
+              HasSubstr("JOB SAVES NEWEST STEP BYTES AGE COVERED LAST SEEN RESERVED j 2 2/1 850"));
+  EXPECT_THAT(words, HasSubstr(" d yes 1970-01-01T00:05:00Z 1.00 kB k 2 1/2 20 "));
+  EXPECT_THAT(words, HasSubstr(" d no 1970-01-01T00:01:00Z - none 0 - - - - - 1970-01-01T00:01:10Z"));
   EXPECT_EQ(service_.views, std::vector<int>{v1::ListStatesRequest::BASIC});
   const Json jobs = Json::parse(Call("jobs list -o json").out)["jobs"];
   ASSERT_EQ(jobs.size(), 3u);
   EXPECT_EQ(jobs[0]["newest"]["name"], Save(2, 1));
   EXPECT_EQ(jobs[0]["newest"]["totalBytes"], 1000);
-  EXPECT_EQ(jobs[0]["states"], 3);
+  EXPECT_EQ(jobs[0]["states"], 4);
+  EXPECT_EQ(jobs[0]["saves"], 2) << "what is reserved is no save";
+  EXPECT_EQ(jobs[0]["reservedBytes"], 1000);
   EXPECT_EQ(jobs[0]["lastSeenTime"], "1970-01-01T00:05:00Z") << "of a claim or a save";
   EXPECT_EQ(jobs[1]["newest"]["phase"], "BUILDING");
   EXPECT_EQ(jobs[1]["newestCovered"]["step"], 10);

@@ -65,7 +65,7 @@ absl::StatusOr<std::vector<DescribedSave>> SavesOf(const DescribeOptions& option
   std::vector<DescribedSave> saves;
   for (const v1::State& state : states.states()) {
     const std::optional<SaveName> name = ParseSaveName(LastPartOf(state.name()));
-    if (!name) continue;
+    if (!name || IsReserved(state)) continue;  // a reserved state holds nothing
     ASSIGN_OR_RETURN(SaveHolders holders, HoldersOf(state));
     saves.push_back({.name = *name, .state = state, .holders = std::move(holders)});
   }

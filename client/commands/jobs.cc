@@ -65,8 +65,9 @@ std::string AgeOf(const google::protobuf::Timestamp& time) {
 }
 
 Table Rows(const std::map<std::string, JobSaves>& jobs) {
-  Table table({"JOB", "SAVES", "NEWEST", "STEP", "BYTES", "AGE", "COVERED", "LAST SEEN"},
-              {"NEWEST COVERED", "PHASE", "STATES", "ALL BYTES"});
+  Table table(
+      {"JOB", "SAVES", "NEWEST", "STEP", "BYTES", "AGE", "COVERED", "LAST SEEN", "RESERVED"},
+      {"NEWEST COVERED", "PHASE", "STATES", "ALL BYTES"});
   for (const auto& [name, job] : jobs) {
     std::vector<std::string> row = {name, absl::StrCat(job.saves), "-", "-", "-", "-", "-"};
     if (job.newest) {
@@ -80,6 +81,7 @@ Table Rows(const std::map<std::string, JobSaves>& jobs) {
              IsCovered(state) ? "yes" : "no"};
     }
     row.push_back(FormatTime(job.last_created));
+    row.push_back(job.reserved_bytes == 0 ? "-" : FormatBytes(job.reserved_bytes));
     row.push_back(job.newest_covered ? NameOf(job.newest_covered->name) : "-");
     row.push_back(job.newest ? v1::State::Phase_Name(job.newest->state.phase()) : "-");
     row.push_back(absl::StrCat(job.states));
@@ -107,6 +109,7 @@ Json JsonOf(const std::map<std::string, JobSaves>& jobs) {
     if (job.newest_covered) one["newestCovered"] = JsonOf(*job.newest_covered);
     one["states"] = job.states;
     one["totalBytes"] = job.bytes;
+    one["reservedBytes"] = job.reserved_bytes;
     one["lastSeenTime"] = FormatTime(job.last_created);
     list.push_back(std::move(one));
   }
@@ -159,8 +162,9 @@ absl::Status Confirm(const JobsOptions& options, const std::string& parent,
   Table table({"STATE", "PHASE", "STEP", "BYTES", "CREATED"});
   int64_t bytes = 0;
   for (const v1::State& state : states) {
-    table.AddRow({state.name(), v1::State::Phase_Name(state.phase()), absl::StrCat(state.step()),
-                  FormatBytes(state.total_bytes()), FormatTime(state.create_time())});
+    const std::string phase = IsReserved(state) ? "reserved" : v1::State::Phase_Name(state.phase());
+    table.AddRow({state.name(), phase, absl::StrCat(state.step()), FormatBytes(state.total_bytes()),
+                  FormatTime(state.create_time())});
     bytes += state.total_bytes();
   }
   std::cerr << table.ToString();
@@ -250,8 +254,9 @@ void AddJobs(CLI::App& app, Command& command) {
   list->footer(
       "NEWEST is WORLD/NUMBER of the newest save. COVERED: hosts that are there hold all of it, so "
       "a\n"
-      "restore takes it. LAST SEEN: when a process of the job last began a save, or the job began; it\n"
-      "may run still.");
+      "restore takes it. LAST SEEN: when a process of the job last began a save, or the job began; "
+      "it\n"
+      "may run still. RESERVED: memory for the next save, which is none of the saves yet.");
   const auto [remove, remove_options] = AddVerb(
       *jobs, command, "delete",
       "Delete all states of a job, wait until hosts have freed them, and name hosts that are away",
