@@ -17,7 +17,7 @@ import socket
 import subprocess
 import sys
 import traceback
-from typing import Any, Dict, List
+from typing import Any, Dict, List, Sequence
 
 import numpy as np
 
@@ -296,11 +296,17 @@ def _await_death(order, children: List[int]) -> None:
 class Keeper:
     """The test's side of a keeper process."""
 
-    def __init__(self, cluster, processes: int, job_name: str):
+    def __init__(
+        self,
+        cluster,
+        processes: int,
+        job_name: str,
+        program: Sequence[str] = (sys.executable, __file__),
+    ):
         self._cluster, self._job = cluster, job_name
         self._sockets = [cluster.worker_socket(host) for host in cluster.host_names[:processes]]
         self._process = subprocess.Popen(
-            [sys.executable, __file__], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+            program, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
         )
 
     def close(self) -> None:

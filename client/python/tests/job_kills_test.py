@@ -26,8 +26,12 @@ class KillsTest(unittest.TestCase):
 
     def setUp(self):
         job = f"kills-{self.id().rpartition('.')[2][:40]}"
-        self.keeper = job_kills.Keeper(self.cluster, _PROCESSES, job)
+        self.keeper = self.make_keeper(job)
         self.addCleanup(self.keeper.close)
+
+    def make_keeper(self, job):
+        """Of processes of no framework."""
+        return job_kills.Keeper(self.cluster, _PROCESSES, job)
 
     # The step that the world restored; its reports must have no error.
     def restored(self, reports):

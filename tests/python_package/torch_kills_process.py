@@ -1,0 +1,72 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The keeper of torch_kills_test.py: the worlds of client/python/tests/job_kills.py, whose processes are a torch job."""
+import json
+import os
+import pathlib
+import sys
+import tempfile
+import warnings
+
+import torch
+import torch.distributed as dist
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.tensor import Shard, distribute_tensor
+
+import remesh
+import remesh.torch
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "client" / "python" / "tests"))
+import job_kills  # noqa: E402  pylint: disable=wrong-import-position
+
+warnings.filterwarnings("ignore")
+
+
+def state_dict(step, size):
+    """The whole state at a step: no two steps have an element in common."""
+    mesh = init_device_mesh("cpu", (size,))
+    whole = {name: torch.from_numpy(value) for name, value in job_kills.values(step).items()}
+    cut = {name: distribute_tensor(value, mesh, [Shard(0)], src_data_rank=None) for name, value in whole.items() if name != "whole"}
+    return {"tensors": {**whole, **cut, "tied": cut["rows"]}, "step": step}
+
+
+def check(state, found, size):
+    """AssertionError unless every element, value and extra is of the step that the save claims."""
+    want = state_dict(found.step, size)
+    assert state["step"] == found.step, (state["step"], found.step)
+    for name, value in want["tensors"].items():
+        have, value = (each.to_local() if hasattr(each, "to_local") else each for each in (state["tensors"][name], value))
+        assert torch.equal(have, value), f"{name}: {have} instead of {value}"
+    assert found.extras == [{"rank": rank, "step": found.step} for rank in range(size)], found.extras
+
+
+def run(order, rank, group):
+    """One process of a world: see job_kills.run()."""
+    if order.get("bug"):
+        job_kills.plant(order["bug"])
+    size = group.size
+    store = pathlib.Path(tempfile.gettempdir()) / f"torch-kills-{os.getppid()}-{order['pipe']}-{os.getpgid(0)}"
+    dist.init_process_group("gloo", f"file://{store}", rank=rank, world_size=size)
+    client = remesh.connect(order["sockets"][rank], order["server"])
+    job = remesh.torch.Job(order["job"], client=client, patience=20.0, commit_seconds=20.0)
+    state = state_dict(0, size)
+    found = job.load(state)
+    step = found.step if found else 0
+    if found:
+        check(state, found, size)
+    save = lambda step: job.save(state_dict(step, size), step, extra={"rank": rank, "step": step}, block=True)
+    save(step + 1)
+    report = {"restored": step if found else None, "saved": step + 1}
+    if order["victim"] is None:
+        job.close()
+        store.unlink(missing_ok=True)
+        return report
+    os.write(order["pipe"], json.dumps({"rank": rank, **report}).encode() + b"\n")
+    if order["victim"] in (rank, "all") and (order["victim"] == rank or rank == order["killer"]):
+        job_kills.die_at(order["phase"], order["victim"] == "all")
+    save(step + 2)
+    return {**report, "saved": step + 2}
+
+
+if __name__ == "__main__":
+    job_kills.run = run
+    job_kills.keeper()

@@ -1,0 +1,23 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Processes of a torch job die in a save: the table and the planted bugs of client/python/tests/job_kills_test.py, over remesh.torch."""
+import os
+import pathlib
+import sys
+
+import support
+
+_HERE = pathlib.Path(__file__).resolve().parent
+sys.path[:0] = [str(support.MODULES), str(_HERE.parents[1] / "client" / "python" / "tests")]
+import job_kills  # noqa: E402  pylint: disable=wrong-import-position
+import job_kills_test  # noqa: E402  pylint: disable=wrong-import-position
+
+
+class TorchKillsTest(job_kills_test.KillsTest):
+
+    def make_keeper(self, job):
+        os.environ.update(PYTHONPATH=str(support.MODULES), GLOO_SOCKET_IFNAME="lo", OMP_NUM_THREADS="1")
+        return job_kills.Keeper(self.cluster, 3, f"torch-{job}"[:60], (support.VENV / "bin" / "python", _HERE / "torch_kills_process.py"))
+
+
+if __name__ == "__main__":
+    support.main()
