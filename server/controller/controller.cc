@@ -172,10 +172,14 @@ void Controller::Change(CallId call, const v1::DeleteStateRequest& request, Mome
                         Outbox& out) {
   const DeletionCall asked{.call = call, .wait = request.wait()};
   Deletions& deletions = machines_.states.deletions();
-  if (deletions.Join(asked, request.name())) return;
-  const absl::StatusOr<StateRemoval> removal = RemoveState(request.name(), machines_.view());
+  const absl::Status other =
+      CheckNotReplaced(request.name(), request.uid(), machines_.states.registry());
+  if (other.ok() && deletions.Join(asked, request.name())) return;
+  const absl::StatusOr<StateRemoval> removal =
+      RemoveState(request.name(), request.uid(), machines_.view());
   const bool gone = absl::IsNotFound(removal.status());
-  if (gone && deletions.JoinPast(asked, request.name(), out)) return;
+  if (gone && deletions.JoinPast(asked, {.name = request.name(), .uid = request.uid()}, out))
+    return;
   if (!removal.ok()) return out.Reply(call, removal.status());
   Deletion deletion = machines_.states.Delete(asked, request.name(), removal->gone);
   if (!removal->given_up.empty()) {

@@ -151,6 +151,25 @@ TEST_F(ControllerStatesTest, NothingIsForgottenBeforeTheTombstoneIsOnDisk) {
   EXPECT_EQ(Forgotten(again), Uids{made.uid()});
 }
 
+// Regression: a late call of an earlier job deleted the new state of the name.
+TEST_F(ControllerStatesTest, ADeletionByUidLeavesALaterStateOfTheName) {
+  Attach("a");
+  const auto remove_by_uid = [&](const std::string& uid) {
+    v1::DeleteStateRequest remove;
+    remove.set_name(kState);
+    remove.set_uid(uid);
+    return replies_.at(Ask(remove)).status();
+  };
+  const std::string first = Create({"a"}).uid();
+  EXPECT_TRUE(remove_by_uid(first).ok());
+  EXPECT_TRUE(remove_by_uid(first).ok()) << "joins the deletion, which no host has confirmed";
+  EXPECT_EQ(GetErrorInfo(remove_by_uid("another")).reason, "NOT_FOUND");
+  const std::string second = Create({"a"}).uid();
+  EXPECT_EQ(GetErrorInfo(remove_by_uid(first)).reason, "STATE_REPLACED");
+  EXPECT_EQ(Get().uid(), second);
+  EXPECT_TRUE(remove_by_uid(second).ok());
+}
+
 TEST_F(ControllerStatesTest, ADeletionIsWaitedForAcrossARestart) {
   const auto delete_and_wait = [&] {
     v1::DeleteStateRequest remove;

@@ -7,12 +7,15 @@
 #include "base/error.h"
 #include "base/status_macros.h"
 #include "server/controller/states/last_copy.h"
+#include "server/controller/states/update_state.h"
 #include "server/controller/values/names.h"
 
 namespace remesh::server {
 namespace {
 
-std::set<StateKey> StatesNamed(const std::string& name, const ControllerView& view) {
+// An empty uid names all states of the name.
+std::set<StateKey> StatesNamed(const std::string& name, const std::string& uid,
+                               const ControllerView& view) {
   std::set<StateKey> named;
   if (const StateEntry* state = view.states.registry().Find(name)) {
     named.insert({name, state->uid()});
@@ -20,6 +23,7 @@ std::set<StateKey> StatesNamed(const std::string& name, const ControllerView& vi
   for (const HeldGeneration& owed : view.owed.OfState(name)) {
     named.insert({name, owed.manifest.state_uid()});
   }
+  if (!uid.empty()) std::erase_if(named, [&](const StateKey& one) { return one.uid != uid; });
   return named;
 }
 
@@ -82,10 +86,21 @@ std::string UseOf(const std::string& host, const ControllerView& view) {
 
 }  // namespace
 
-absl::StatusOr<StateRemoval> RemoveState(const std::string& name, const ControllerView& view) {
+absl::Status CheckNotReplaced(const std::string& name, const std::string& uid,
+                              const StateRegistry& states) {
+  const StateEntry* state = states.Find(name);
+  const bool same = state == nullptr || uid.empty() || state->uid() == uid;
+  return same ? absl::OkStatus() : StateReplaced(*state, uid);
+}
+
+absl::StatusOr<StateRemoval> RemoveState(const std::string& name, const std::string& uid,
+                                         const ControllerView& view) {
   RETURN_IF_ERROR(ParseStateName("name", name).status());
-  const std::set<StateKey> named = StatesNamed(name, view);
-  if (named.empty()) return FindState("name", name, view.states.registry()).status();
+  RETURN_IF_ERROR(CheckNotReplaced(name, uid, view.states.registry()));
+  const std::set<StateKey> named = StatesNamed(name, uid, view);
+  if (named.empty()) {
+    return StateError(absl::StatusCode::kNotFound, "NOT_FOUND", name, "does not exist");
+  }
   if (view.states.creating(name)) {
     return StateError(absl::StatusCode::kAborted, "STATE_BEING_CREATED", name, "is being created");
   }

@@ -20,8 +20,14 @@ struct StateRemoval {
   std::string given_up;  // execution whose commit cannot be completed; empty: none
   absl::Status why;      // why it is given up
 };
-// INVALID_ARGUMENT, NOT_FOUND, ABORTED (STATE_BEING_CREATED), FAILED_PRECONDITION (STATE_MOVING).
-absl::StatusOr<StateRemoval> RemoveState(const std::string& name, const ControllerView& view);
+// FAILED_PRECONDITION (STATE_REPLACED): another state than that of the uid has the name. An empty
+// uid fits any state.
+absl::Status CheckNotReplaced(const std::string& name, const std::string& uid,
+                              const StateRegistry& states);
+// With a uid, only what is of that state. INVALID_ARGUMENT, NOT_FOUND, ABORTED
+// (STATE_BEING_CREATED), FAILED_PRECONDITION (STATE_MOVING, STATE_REPLACED).
+absl::StatusOr<StateRemoval> RemoveState(const std::string& name, const std::string& uid,
+                                         const ControllerView& view);
 
 // The host of a known worker of this name. Errors: see CheckKnown().
 absl::StatusOr<std::string> FindKnownHost(const std::string& worker, const ControllerView& view);

@@ -180,9 +180,10 @@ class LocalServiceTest : public ::testing::Test {
     request.set_wait(wait);
     return Call(&v1::LocalService::Stub::GetHost, request, &facts_, milliseconds);
   }
-  absl::Status Release() {
+  absl::Status Release(const std::string& uid = "") {
     v1::ReleaseRequest request;
     request.set_state(kState);
+    request.set_state_uid(uid);
     google::protobuf::Empty response;
     return Call(&v1::LocalService::Stub::Release, request, &response);
   }
@@ -623,6 +624,7 @@ TEST_F(LocalServiceTest, WhatADeletedStateLeftNeverBecomesTheNextOfItsName) {
   EXPECT_THAT(std::string(Allocate().message()),
               HasSubstr(absl::StrCat("remeshctl workers discard host-a ", kState, " first")));
   EXPECT_TRUE(Release().ok());  // frees nothing of the second
+  EXPECT_EQ(Reason(Release("first")), "STATE_REPLACED");
   EXPECT_EQ(store_->List().size(), 1u);
   EXPECT_EQ(Reason(Seal()), "NOT_ALLOCATED");
   const auto forget = [this](const std::string& uid) {

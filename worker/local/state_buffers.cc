@@ -531,6 +531,7 @@ absl::Status StateBuffers::CheckReleasable(const Generation& held) const {
 
 absl::Status StateBuffers::Release(const v1::ReleaseRequest& request) {
   RETURN_IF_ERROR(CheckStateName(request.state()));
+  if (const auto other = CheckUid(request.state(), request.state_uid())) return other->error;
   std::vector<const Generation*> all = store_->ListOf(request.state());
   std::erase_if(all, [this](const Generation* held) { return !Current(*held); });
   if (all.empty() && !assigned_.contains(request.state()))

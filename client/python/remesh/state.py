@@ -207,7 +207,9 @@ class State:
         already is OK; one of another uid is not touched (StateReplaced). StateMoving."""
         try:
             self.refresh()
-            request = state_pb2.DeleteStateRequest(name=self.name, wait=wait > 0)
+            request = state_pb2.DeleteStateRequest(
+                name=self.name, uid=self.uid, wait=wait > 0
+            )
             answer = self._client.calls.call(
                 lambda: self._client.state_stub().DeleteState,
                 request,

@@ -248,7 +248,9 @@ class ClientTest(unittest.TestCase):
     def test_deleting_names_those_who_were_away_and_can_be_repeated(self):
         state = self.state()
         self.assertEqual(state.delete(wait=2), ["host-1"])
-        self.assertTrue(self.server.of(state_pb2.DeleteStateRequest)[0].wait)
+        asked = self.server.of(state_pb2.DeleteStateRequest)[0]
+        self.assertEqual((asked.wait, asked.uid), (True, state.uid))
+        self.assertTrue(state.uid)
         self.server.scripts["GetState"] = [refused("STATE_NOT_FOUND", grpc.StatusCode.NOT_FOUND)]
         self.assertEqual(state.delete(), [])
 

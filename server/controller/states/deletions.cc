@@ -27,8 +27,10 @@ bool Deletions::Join(const DeletionCall& call, const std::string& name) {
   return true;
 }
 
-bool Deletions::JoinPast(const DeletionCall& call, const std::string& name, Outbox& out) {
-  const std::set<StateKey> states = tombstones_.WaitingOf(name);
+bool Deletions::JoinPast(const DeletionCall& call, const StateKey& state, Outbox& out) {
+  std::set<StateKey> states = tombstones_.WaitingOf(state.name);
+  const bool one = !state.uid.empty();
+  if (one) std::erase_if(states, [&](const StateKey& each) { return each.uid != state.uid; });
   if (states.empty()) return false;
   Answer(call, states, out);
   return true;

@@ -35,9 +35,9 @@ class Deletions {
 
   // Joins a deletion of the name that is on its way to the disk. False: there is none.
   bool Join(const DeletionCall& call, const std::string& name);
-  // Joins deletions of the name that hosts have not confirmed, as a call does whose first answer was
-  // lost. False: there is none.
-  bool JoinPast(const DeletionCall& call, const std::string& name, Outbox& out);
+  // Joins deletions of the name, or of its one state with the uid if that is not empty, that hosts
+  // have not confirmed, as a call does whose first answer was lost. False: there is none.
+  bool JoinPast(const DeletionCall& call, const StateKey& state, Outbox& out);
   // Deletes what is `gone`, each with the hosts that may hold something of it.
   Deletion Delete(const DeletionCall& call, const std::string& name,
                   const std::map<StateKey, std::set<std::string>>& gone);

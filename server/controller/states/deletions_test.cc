@@ -289,18 +289,18 @@ TEST_F(DeletionsTest, DeletingAgainHasTheSameAnswerWhileHostsHaveNotConfirmed) {
   Attach("a");
   const StateKey key = Delete(1, {"a", "b"});
   EXPECT_FALSE(deletions_.Join({.call = 2}, kState)) << "it is on disk";
-  EXPECT_TRUE(deletions_.JoinPast({.call = 2, .wait = true}, kState, out_));
-  EXPECT_TRUE(deletions_.JoinPast({.call = 3}, kState, out_));
+  EXPECT_TRUE(deletions_.JoinPast({.call = 2, .wait = true}, {.name = kState, .uid = ""}, out_));
+  EXPECT_TRUE(deletions_.JoinPast({.call = 3}, {.name = kState, .uid = ""}, out_));
   EXPECT_EQ(Absent(3), Hosts{"b"});
   EXPECT_TRUE(Replies(2).empty());
   deletions_.OnForgotten("a", key, out_);
   EXPECT_EQ(Absent(1), Hosts{"b"});
   EXPECT_EQ(Absent(2), Hosts{"b"});
-  EXPECT_TRUE(deletions_.JoinPast({.call = 4, .wait = true}, kState, out_));
+  EXPECT_TRUE(deletions_.JoinPast({.call = 4, .wait = true}, {.name = kState, .uid = ""}, out_));
   EXPECT_EQ(Absent(4), Hosts{"b"});
   deletions_.OnForgotten("b", key, out_);
-  EXPECT_FALSE(deletions_.JoinPast({.call = 5, .wait = true}, kState, out_));
-  EXPECT_FALSE(deletions_.JoinPast({.call = 6}, "jobs/j/states/other", out_));
+  EXPECT_FALSE(deletions_.JoinPast({.call = 5, .wait = true}, {.name = kState, .uid = ""}, out_));
+  EXPECT_FALSE(deletions_.JoinPast({.call = 6}, {.name = "jobs/j/states/other", .uid = ""}, out_));
 }
 
 TEST_F(DeletionsTest, DeletingAgainBeforeTheDeletionIsOnDiskJoinsIt) {
@@ -318,7 +318,7 @@ TEST_F(DeletionsTest, DeletingAgainBeforeTheDeletionIsOnDiskJoinsIt) {
 TEST_F(DeletionsTest, ACallerThatLeavesChangesNothingForOthers) {
   Attach("a");
   const StateKey key = Delete(1, {"a"});
-  deletions_.JoinPast({.call = 2, .wait = true}, kState, out_);
+  deletions_.JoinPast({.call = 2, .wait = true}, {.name = kState, .uid = ""}, out_);
   deletions_.DropCall(1);
   deletions_.DropCall(1);
   deletions_.DropCall(77);

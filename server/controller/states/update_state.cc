@@ -18,16 +18,6 @@ bool Equal(const Labels& a, const Labels& b) {
          });
 }
 
-absl::Status Replaced(const StateEntry& state, const std::string& uid) {
-  return MakeError(
-      absl::StatusCode::kFailedPrecondition,
-      absl::StrCat("uid: value \"", uid, "\" is not that of ", state.name(), ", which is ",
-                   state.uid(), ": another state took the name"),
-      {.reason = "STATE_REPLACED",
-       .metadata = {
-           {"field", "uid"}, {"value", uid}, {"state", state.name()}, {"uid", state.uid()}}});
-}
-
 absl::Status Committed(const StateEntry& state, v1::State::Phase phase) {
   const std::string name = v1::State::Phase_Name(phase);
   const std::string generation = absl::StrCat(state.generation());
@@ -40,6 +30,16 @@ absl::Status Committed(const StateEntry& state, v1::State::Phase phase) {
 }
 
 }  // namespace
+
+absl::Status StateReplaced(const StateEntry& state, const std::string& uid) {
+  return MakeError(
+      absl::StatusCode::kFailedPrecondition,
+      absl::StrCat("uid: value \"", uid, "\" is not that of ", state.name(), ", which is ",
+                   state.uid(), ": another state took the name"),
+      {.reason = "STATE_REPLACED",
+       .metadata = {
+           {"field", "uid"}, {"value", uid}, {"state", state.name()}, {"uid", state.uid()}}});
+}
 
 absl::Status CheckUpdateRequest(const v1::UpdateStateRequest& request) {
   if (request.uid().empty()) {
@@ -57,7 +57,7 @@ bool SetsNothingNew(const v1::UpdateStateRequest& request, const StateEntry& sta
 
 absl::Status CheckUpdate(const v1::UpdateStateRequest& request, const StateEntry& state,
                          const WorkerRegistry& workers) {
-  if (request.uid() != state.uid()) return Replaced(state, request.uid());
+  if (request.uid() != state.uid()) return StateReplaced(state, request.uid());
   if (state.deleting) {
     return StateError(absl::StatusCode::kAborted, "STATE_BEING_DELETED", state.name(),
                       "is being deleted");

@@ -13,6 +13,9 @@ namespace remesh::server {
 // INVALID_ARGUMENT: a field is missing or out of range.
 absl::Status CheckUpdateRequest(const v1::UpdateStateRequest& request);
 
+// FAILED_PRECONDITION (STATE_REPLACED): the state's uid is not `uid`, the request's.
+absl::Status StateReplaced(const StateEntry& state, const std::string& uid);
+
 // Whether the state has the step and the labels already, or gets them by the last update that is on
 // its way.
 bool SetsNothingNew(const v1::UpdateStateRequest& request, const StateEntry& state);
