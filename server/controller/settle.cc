@@ -91,6 +91,9 @@ void SettleHost(const v1::Register& registration, Machines& machines, Outbox& ou
   const std::string& host = registration.host();
   machines.states.deletions().OnRegistered(registration, out);
   Settle(HeldOfHost(registration), machines, out);
+  for (const v1::StateManifest& manifest : registration.manifests()) {
+    machines.states.NoteCommitted(manifest);
+  }
   for (const v1::AttemptId& attempt : registration.attempts()) {
     SettleAttempt(host, attempt, machines, out);
   }
@@ -103,6 +106,7 @@ void SettleManifest(const std::string& host, const v1::StateManifest& manifest, 
                     Outbox& out) {
   if (!ValidateManifest(manifest).ok()) return;  // an invalid report is ignored
   if (!machines.membership.Hold(host, manifest)) return;
+  machines.states.NoteCommitted(manifest);
   Settle({{.host = host, .manifest = manifest}}, machines, out);
   // Only a host that holds the current generation where it belongs can free what others owe.
   const StateEntry* state = machines.states.registry().Find(manifest.state());

@@ -271,7 +271,9 @@ TEST_F(WriteOnceTest, TheWriteOfWhatIsCommittedStays) {
   ASSERT_TRUE(Allocate().ok());
   ASSERT_TRUE(Seal(-1, "1").ok());
   ASSERT_TRUE(Seal(-1, "2").ok()) << "joins, as without write_once";
+  EXPECT_FALSE(store_->Find(kLentState, 1)->Summary().write_committed());
   Commit();
+  EXPECT_TRUE(store_->Find(kLentState, 1)->Summary().write_committed());
   const absl::Status refused = Seal(-1, "3");
   EXPECT_EQ(Reason(refused), "WRITE_DIFFERS");
   EXPECT_THAT(std::string(refused.message()), HasSubstr("committed as write \"2\""));

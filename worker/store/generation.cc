@@ -43,6 +43,9 @@ v1::StateManifest Generation::Summary() const {
   summary.set_total_shards(manifest.sealed_size());
   summary.set_bytes(places.shard_bytes);
   summary.set_write(write());
+  const v1::Assignment& assignment = manifest.assignment();
+  summary.set_write_committed(assignment.write_once() && assignment.committed() && number() == 1 &&
+                              all_sealed());
   return summary;
 }
 

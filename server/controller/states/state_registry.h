@@ -40,6 +40,7 @@ struct StateEntry {
   std::shared_ptr<const PlacedState> target;  // of the execution; null: none, or no longer known
   bool deleting = false;
   OnceCommit once_commit = OnceCommit::kNone;
+  bool told_committed = false;  // a host was told of the commit, maybe by a later journal
   PendingUpdates updates;
   std::set<std::string> newer_hosts;  // hosts with a newer generation than the journal knows
   std::shared_ptr<Replicas> replicas = std::make_shared<Replicas>();  // remembers answers only

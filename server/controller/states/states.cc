@@ -279,6 +279,12 @@ void States::OnWriteCommitted(const WriteCommitted& committed, Outbox& out) {
   for (const auto& [host, part] : state->placed->hosts) {
     if (back.contains(host)) {
       SendAssignment(*state, host, out);
+void States::NoteCommitted(const v1::StateManifest& manifest) {
+  if (!manifest.write_committed() || manifest.generation() != 1) return;
+  StateEntry* state = registry_.Find(manifest.state());
+  if (state != nullptr && state->uid() == manifest.state_uid()) state->told_committed = true;
+}
+
     } else {
       commands_.Send(host, ToCommitWrite(*state), out);
     }

@@ -55,6 +55,9 @@ class States {
   // Answers the call, or writes the update; then StateUpdated follows.
   void Update(CallId call, const v1::UpdateStateRequest& request, Outbox& out);
   void OnUpdated(const StateUpdated& updated, Outbox& out);
+  // What a host reports to hold. If it was told that the generation is committed, by a journal that
+  // is no longer there, CommitWrites() commits it.
+  void NoteCommitted(const v1::StateManifest& manifest);
   // Writes the commits of those of the states, all of which may have changed, that are to be
   // committed; then WriteCommitted follows. REQUIRES: the journal may be written.
   void CommitWrites(const std::set<std::string>& changed, Outbox& out);

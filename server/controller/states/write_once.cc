@@ -62,6 +62,7 @@ std::vector<std::string> TooOldHosts(const StateEntry& state, const WorkerRegist
 bool IsToCommit(const StateEntry& state, const WorkerRegistry& workers) {
   if (!IsWrittenOnce(state) || state.once_commit != OnceCommit::kNone) return false;
   if (state.deleting || !state.execution.empty() || !state.newer_hosts.empty()) return false;
+  if (state.told_committed) return true;
   const std::string* write = nullptr;
   for (const auto& [host, part] : state.placed->hosts) {
     const v1::StateManifest* manifest = LiveManifest(state, workers, host);

@@ -34,8 +34,9 @@ absl::Status CheckKnowWriteOnce(const PlacedState& placed, const WorkerRegistry&
 // Attached hosts of the state whose workers are too old, sorted.
 std::vector<std::string> TooOldHosts(const StateEntry& state, const WorkerRegistry& workers);
 
-// Whether the state's generation is to be committed now: it is written once, every host has sealed
-// the same write, and no commit is on its way.
+// Whether the state's generation is to be committed now: it is written once, no commit is on its
+// way, and every host has sealed the same write, or one of them was told of the commit before an
+// older journal took the place of the server's.
 bool IsToCommit(const StateEntry& state, const WorkerRegistry& workers);
 
 // Whether the host is assigned nothing until the commit that is on its way is durable.

@@ -100,6 +100,24 @@ TEST_F(WriteOnceTest, AHostThatComesBackWithoutShardsOfACommittedWriteIsLost) {
   EXPECT_TRUE(Assigned()[0].write_once());
 }
 
+// Regression: with a journal from before the commit, the wiped host was filled again.
+TEST_F(WriteOnceTest, AHostThatSawTheCommitBringsAnOlderJournalBackToIt) {
+  ComeBack("b");  // wiped
+  v1::StateManifest manifest = Manifest(kState, Find()->uid(), 1);
+  manifest.set_phase(v1::SHARD_PHASE_READY);
+  manifest.set_sealed_shards(1);
+  manifest.set_write_committed(true);
+  membership_.Hold("a", manifest);
+  states_.NoteCommitted(manifest);
+  states_.CommitWrites({kState}, out_);
+  ASSERT_EQ(Did<Persist>().size(), 1u);
+  Write();
+  EXPECT_EQ(Phase(), "LOST");
+  EXPECT_EQ(Seen().lost_hosts(0), "b");
+  ASSERT_FALSE(Assigned().empty());
+  EXPECT_TRUE(Assigned().back().committed()) << "or its trainers could fill the shards again";
+}
+
 TEST_F(WriteOnceTest, WithoutTheFlagAHostThatComesBackWithoutShardsIsFilledAgain) {
   states_.OnDeleted({.name = kState, .gone = {}}, out_);
   CreateOnce(false);
