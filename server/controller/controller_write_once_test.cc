@@ -30,7 +30,7 @@ class ControllerWriteOnceTest : public ControllerTestWorld {
     request.set_step(step);
     return Ask(request);
   }
-  absl::StatusOr<Reply> Start(int64_t lost_device = -1) {
+  absl::StatusOr<Reply> Start(int64_t lost_device = -1, const std::string& target = "a") {
     v1::StartExecutionRequest request;
     request.set_state(kState);
     request.set_expected_generation(1);
@@ -40,8 +40,8 @@ class ControllerWriteOnceTest : public ControllerTestWorld {
     const CallId call = Ask(request);
     if (plannings_.size() == asked) return replies_.at(call);
     PlannedExecution move;
-    move.target = Place(SpecOn({"a"}));
-    move.hosts["a"] = {.device_ids = {0}, .local_devices = {0}};
+    move.target = Place(SpecOn({target}));
+    move.hosts[target] = {.device_ids = {0}, .local_devices = {0}};
     if (lost_device >= 0) move.spared_hosts = {"b"};
     move.plan = "plans/p";
     Handle(Planned{.id = plannings_.back(), .move = move});

@@ -15,6 +15,7 @@
 #include "server/controller/membership/data_addresses.h"
 #include "server/controller/states/not_ready.h"
 #include "server/controller/states/replicas.h"
+#include "server/controller/states/write_once.h"
 #include "server/controller/values/digest.h"
 #include "server/controller/values/names.h"
 
@@ -380,6 +381,9 @@ absl::Status Starts::CheckMove(const PendingStart& start, const PlannedExecution
 // Whether the hosts of the move can carry it out, and may hold its target.
 absl::Status Starts::CheckHosts(const StateEntry& state, const PlannedExecution& move) const {
   RETURN_IF_ERROR(states_.CheckMove(state, *move.target));
+  if (state.declared.write_once()) {
+    RETURN_IF_ERROR(CheckKnowWriteOnce(*move.target, membership_.workers()));
+  }
   for (const auto& [host, part] : move.target->hosts) {
     RETURN_IF_ERROR(CheckNotDrained(membership_, host));
   }
