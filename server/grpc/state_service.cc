@@ -22,19 +22,25 @@ ServerUnaryReactor* StateService::CreateState(CallbackServerContext* context,
     completion.Finish(status);
     return reactor;
   }
-  auto placed = std::make_shared<std::shared_ptr<const PlacedState>>();
+  auto made = std::make_shared<server::CreateState>();
   auto place = [=, &core = backend_.core](planner::Budget& budget) {
-    auto made = PlaceState(request->state().spec(), core.topology().get(), budget);
-    if (!made.ok()) return AtField("state.spec", made.status());
-    *placed = *std::move(made);
+    const v1::StateSpec& spec = request->state().spec();
+    auto placed = PlaceState(spec, core.topology().get(), budget);
+    if (placed.ok()) {
+      made->placed = *std::move(placed);
+      return absl::OkStatus();
+    }
+    absl::Status bad = AtField("state.spec", placed.status());
+    // The controller knows whether the workers' topology still lacks some of them.
+    if (!absl::IsInvalidArgument(bad) || !spec.topology().hosts().empty()) return bad;
+    made->misfit = std::move(bad);
     return absl::OkStatus();
   };
   auto create = [=, &core = backend_.core,
                  completion = std::move(completion)](absl::Status status) mutable {
     if (!status.ok()) return completion.Finish(status);
-    CallController(core, context,
-                   server::CreateState{.request = *request, .placed = *std::move(placed)}, response,
-                   std::move(completion));
+    made->request = *request;
+    CallController(core, context, std::move(*made), response, std::move(completion));
   };
   backend_.core.desk().Run(AskerOf(context), std::move(place), std::move(create),
                            PlanDesk::Place::kLookups);

@@ -224,6 +224,15 @@ HostFacts Membership::Detach(StreamId stream, const absl::Status& why, Moment no
   return facts;
 }
 
+std::vector<std::string> Membership::AwaitedHosts(Moment now) const {
+  std::vector<std::string> awaited;
+  for (const auto& [host, entry] : hosts_) {
+    const bool in_time = now.steady - entry.away_since <= options_.lost_after;
+    if (entry.durable && in_time && workers_.Find(host) == nullptr) awaited.push_back(host);
+  }
+  return awaited;
+}
+
 // Forgets a host that came without a join token and that nothing has relied on.
 void Membership::DropUnproven(const std::string& host, Moment now, Outbox& out, HostFacts& facts) {
   const auto found = hosts_.find(host);

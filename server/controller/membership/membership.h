@@ -58,6 +58,10 @@ class Membership {
   // disk.
   bool durable(const std::string& host) const;
 
+  // Hosts that the journal has and that have not attached since this leader began, sorted; none once
+  // they are lost (ControllerOptions.lost_after).
+  std::vector<std::string> AwaitedHosts(Moment now) const;
+
   // Decides whether the worker may attach, and as which life of its host. Unknown hosts make way
   // for one that proves its identity. `vouched`, errors: see Enrol(); also the errors of
   // WorkerRegistry::Check(), ValidateHeld() and CheckRoom().

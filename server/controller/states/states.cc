@@ -50,6 +50,23 @@ int64_t BytesOf(const StateEntry& state) {
   return state.target == nullptr ? now : std::max(now, state.target->total_bytes);
 }
 
+// Just after a start of the server the devices of the spec may be those of hosts on their way back.
+absl::Status WhyMisfit(const absl::Status& misfit, const std::vector<std::string>& awaited) {
+  constexpr size_t kNamed = 16;
+  if (awaited.empty()) return misfit;
+  const size_t named = std::min(awaited.size(), kNamed);
+  const std::string hosts =
+      absl::StrCat(absl::StrJoin(awaited.begin(), awaited.begin() + named, ", "),
+                   named < awaited.size() ? ", ..." : "");
+  const std::string count = absl::StrCat(awaited.size());
+  return MakeError(
+      absl::StatusCode::kUnavailable,
+      absl::StrCat(
+          std::string(misfit.message()), "; ", count,
+          " known hosts have not attached again since the server started, so ask again: ", hosts),
+      {.reason = "HOSTS_AWAITED", .metadata = {{"count", count}, {"hosts", hosts}}});
+}
+
 absl::Status JobQuota(const std::string& job, const char* quota, int64_t limit, int64_t use) {
   const std::string most = absl::StrCat(limit), would = absl::StrCat(use);
   return MakeError(
@@ -184,6 +201,10 @@ absl::StatusOr<bool> States::JoinCreate(CallId call, const v1::CreateStateReques
 
 std::optional<Reliance> States::Create(CallId call, const CreateState& request, Moment now,
                                        Outbox& out) {
+  if (!request.misfit.ok()) {
+    out.Reply(call, WhyMisfit(request.misfit, membership_.AwaitedHosts(now)));
+    return std::nullopt;
+  }
   const std::string digest = Digest(request.request);
   const absl::StatusOr<bool> joined = JoinCreate(call, request.request, digest, out);
   const absl::Status status = !joined.ok() || *joined ? joined.status() : CheckCreate(request);
@@ -258,6 +279,12 @@ void States::OnUpdated(const StateUpdated& updated, Outbox& out) {
   out.Touch(state->name());
 }
 
+void States::NoteCommitted(const v1::StateManifest& manifest) {
+  if (!manifest.write_committed() || manifest.generation() != 1) return;
+  StateEntry* state = registry_.Find(manifest.state());
+  if (state != nullptr && state->uid() == manifest.state_uid()) state->told_committed = true;
+}
+
 void States::CommitWrites(const std::set<std::string>& changed, Outbox& out) {
   for (const std::string& name : changed) {
     StateEntry* state = registry_.Find(name);
@@ -279,12 +306,6 @@ void States::OnWriteCommitted(const WriteCommitted& committed, Outbox& out) {
   for (const auto& [host, part] : state->placed->hosts) {
     if (back.contains(host)) {
       SendAssignment(*state, host, out);
-void States::NoteCommitted(const v1::StateManifest& manifest) {
-  if (!manifest.write_committed() || manifest.generation() != 1) return;
-  StateEntry* state = registry_.Find(manifest.state());
-  if (state != nullptr && state->uid() == manifest.state_uid()) state->told_committed = true;
-}
-
     } else {
       commands_.Send(host, ToCommitWrite(*state), out);
     }

@@ -8,6 +8,7 @@
 #include <string>
 #include <variant>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "base/clock.h"
@@ -29,10 +30,11 @@ using CallId = uint64_t;    // of one RPC that waits for a reply
 using WatchId = uint64_t;   // of one Watch stream
 using StreamId = uint64_t;  // of one Attach stream; never reused
 
-// A CreateState request whose spec is already placed.
+// A CreateState request whose spec is already placed, or does not fit the workers that are attached.
 struct CreateState {
   v1::CreateStateRequest request;
-  std::shared_ptr<const PlacedState> placed;
+  std::shared_ptr<const PlacedState> placed;  // null: see `misfit`
+  absl::Status misfit = {};
 };
 
 using Request =
