@@ -21,8 +21,8 @@ void DeletionWaits::Begin(CallId call, const std::map<StateKey, Remains>& remain
                                 [](const auto& one) { return one.second.attached.empty(); });
   if (free) return AnswerDeletion(call, remains, out);
   for (const auto& [state, hosts] : remains) {
-    Waited& waited =
-        states_.try_emplace(state, Waited{.remains = hosts, .calls = {}}).first->second;
+    Waited& waited = states_[state];
+    waited.remains = hosts;  // a later deletion may know of more hosts
     waited.calls.insert(call);
     calls_[call].insert(state);
   }

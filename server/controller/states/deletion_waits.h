@@ -21,8 +21,8 @@ struct Remains {
 // leaves is waited for no more, one that comes back is again. Not thread-safe.
 class DeletionWaits {
  public:
-  // Answers the call now if no attached host holds anything. REQUIRES: the remains are those of an
-  // earlier call on the same state, after the events since.
+  // Answers the call now if no attached host holds anything. Earlier calls on the same states wait
+  // for these remains, too. REQUIRES: those are what the events so far have left.
   void Begin(CallId call, const std::map<StateKey, Remains>& remains, Outbox& out);
   void OnConfirmed(const std::string& host, const StateKey& state, Outbox& out);
   // It turns out that an attached host has something of the state.

@@ -344,6 +344,17 @@ TEST_F(DeletionsTest, ACallerThatLeavesBeforeTheDeletionIsOnDiskWaitsForNoHost) 
   EXPECT_EQ(Replies(3).size(), 1u);
 }
 
+// Regression: such hosts were not waited for, neither by the earlier call nor by the later.
+TEST_F(DeletionsTest, CallsWaitForHostsThatALaterDeletionKnowsOf) {
+  for (const char* host : {"a", "b"}) Attach(host);
+  const StateKey state = Delete(1, {"a"});
+  Delete(2, {"a", "b"});
+  deletions_.OnForgotten("a", state, out_);
+  for (const CallId call : {1, 2}) EXPECT_TRUE(Replies(call).empty());
+  deletions_.OnForgotten("b", state, out_);
+  for (const CallId call : {1, 2}) EXPECT_EQ(Absent(call), Hosts{});
+}
+
 TEST_F(DeletionsTest, ACallWaitsForAllStatesOfTheName) {
   Attach("a");
   Attach("b");
