@@ -67,6 +67,9 @@ class ControllerTestWorld : public testing::Test {
   void Take(Actions actions) {
     for (Action& action : actions) {
       if (Persist* persist = std::get_if<Persist>(&action)) {
+        for (const Record& record : persist->records) {
+          persisted_bytes_ += record.key.size() + record.bytes.value_or("").size();
+        }
         pending_.push_back(std::move(*persist));
       } else if (SendToWorker* send = std::get_if<SendToWorker>(&action)) {
         if (send->message.has_position()) {
@@ -214,6 +217,7 @@ class ControllerTestWorld : public testing::Test {
   Moment now_{.steady = std::chrono::seconds(1), .wall = absl::UnixEpoch()};
   std::unique_ptr<Controller> controller_;
   std::map<std::string, std::string> disk_;
+  size_t persisted_bytes_ = 0;  // keys and values of all records
   bool disk_stops_ = false;
   std::vector<Persist> pending_;
   std::map<StreamId, std::vector<Command>> sent_;
