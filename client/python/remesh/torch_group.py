@@ -63,7 +63,7 @@ class TorchGroup(CellGroup):
             operation(*arguments, group=self._group)
         except RuntimeError as error:
             waited = time.monotonic() - begun
-            self._broken = self._lost(waited, str(error).splitlines()[0])
+            self._broken = self._lost(waited, str(error).split(". ")[0])  # advice follows
             raise self._broken from None
 
     # What a failed operation was: gloo has no types for it, but a time-out takes
