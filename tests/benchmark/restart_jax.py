@@ -13,7 +13,7 @@ from jax.experimental import multihost_utils
 from jax.sharding import NamedSharding, PartitionSpec as P
 
 import remesh.jax
-from restart_process import ARRAYS, ROWS, Processes, Way, columns, serve
+from restart_process import ARRAYS, ROWS, Processes, Way, columns, join_commits, serve
 
 
 def local(array):
@@ -29,6 +29,9 @@ class Remesh(Way):
     def save(self, state, step):
         save = self._job.save(state, step)
         return lambda: save.wait().seconds
+
+    def prepare(self):
+        join_commits()
 
     def restore(self, step):
         found = self._job.restore(self._abstract, step=step)

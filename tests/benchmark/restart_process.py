@@ -7,6 +7,7 @@ A side is a module restart_jax.py or restart_torch.py beside this file with a cl
 import abc
 import json
 import sys
+import threading
 import time
 from typing import Any, Callable, Dict
 
@@ -26,7 +27,7 @@ class Way(abc.ABC):
     """One way to save and restore the state of a world."""
 
     def prepare(self) -> None:
-        """What may happen in the background before a save, until it is done."""
+        """Waits for what happens in the background before the next save."""
 
     @abc.abstractmethod
     def save(self, state: Any, step: int) -> Callable[[], Dict[str, float]]:
@@ -45,6 +46,13 @@ class Way(abc.ABC):
     @abc.abstractmethod
     def close(self) -> None:
         """Ends it. What was saved stays."""
+
+
+def join_commits() -> None:
+    """Until remesh has done what a save does in the background, reserving memory included."""
+    for thread in threading.enumerate():
+        if thread.name == "remesh-commit":
+            thread.join()
 
 
 class Processes(abc.ABC):
@@ -89,7 +97,6 @@ class Processes(abc.ABC):
 
     def save(self, way: str, step: int) -> Dict:
         used = self.ways[way]
-        used.prepare()
         self.barrier()
         begin, processor = time.perf_counter(), time.process_time()
         wait = used.save(self.state, step)
@@ -101,6 +108,12 @@ class Processes(abc.ABC):
             "processor": time.process_time() - processor,
             "phases": phases,
         }
+
+    def prepare(self, way: str) -> Dict:
+        """What happens in the background before the next save."""
+        processor = time.process_time()
+        self.ways[way].prepare()
+        return {"processor": time.process_time() - processor}
 
     def restore(self, way: str, step: int) -> Dict:
         """touched: when each page of what was restored has been read once, too."""

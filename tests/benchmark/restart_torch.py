@@ -13,7 +13,7 @@ from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.tensor import Shard, distribute_tensor
 
 import remesh.torch
-from restart_process import ARRAYS, ROWS, Processes, Way, columns, serve
+from restart_process import ARRAYS, ROWS, Processes, Way, columns, join_commits, serve
 
 
 def local(tree):
@@ -41,6 +41,9 @@ class Remesh(InPlace):
     def save(self, state, step):
         save = self._job.save(state, step)
         return lambda: save.wait().seconds
+
+    def prepare(self):
+        join_commits()
 
     def restore(self, step):
         return self._job.load(self._wanted, step=step).seconds

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The restart's section: what saves and restores of a training job cost, beside Orbax, DCP and memcpy.
+"""The restart's section: what saves and restores of jobs cost, beside Orbax, DCP and memcpy.
 
 scripts/bench restart [--mib N] [--rounds N] [--sides NAMES]. This file alone prints the section
 instead (a trial: --mib 24 --rounds 1).
@@ -48,9 +48,22 @@ class Side:
         return ROOT / "build" / self.venv / "bin" / "python"
 
 
+COLD = {"remesh cold": {"reserve": False}}
 SIDES = [
-    Side("jax", "JAX", "venv", ("remesh", "orbax tmpfs", "orbax tmpfs async", "orbax disk"), {}),
-    Side("torch", "PyTorch", "venv", ("remesh", "dcp tmpfs", "dcp tmpfs async", "dcp disk"), {}),
+    Side(
+        "jax",
+        "JAX",
+        "venv",
+        ("remesh", "remesh cold", "orbax tmpfs", "orbax tmpfs async", "orbax disk"),
+        COLD,
+    ),
+    Side(
+        "torch",
+        "PyTorch",
+        "venv",
+        ("remesh", "remesh cold", "dcp tmpfs", "dcp tmpfs async", "dcp disk"),
+        COLD,
+    ),
 ]
 
 LEGEND = """`remesh-server`, {hosts} `remesh-worker`s (default settings) and the processes share
@@ -62,9 +75,12 @@ process, exchanges between processes included.
 
 *blocks*: until the arrays may be written again. *committed*: until the save is whole and the one
 before it is deleted. *memcpy*: as many bytes, on all processes at once, into memory that is there.
-*disk*: files that stay in the page cache: nothing waits for the disk, and restores read memory.
+*remesh*: the memory of each save is reserved in the background after the save before; *cold*: it is
+not (`reserve=False`). *disk*: files that stay in the page cache: nothing waits for the disk, and
+restores read memory.
 *restored*: the call. *and read*: until each page was read once, too, for remesh maps pages, which
-costs when they are first read. *processors*: seconds of the processes + of server and workers.
+costs when they are first read. *processors*: seconds of the processes + of server and workers, those
+of reserving the next save's memory among them.
 *peak tmpfs*: of two saves, one after the other, from nothing.
 
 Load average before: {load}; during it other programs used {others:.2f} cores.{busy}"""
@@ -219,6 +235,7 @@ class Run:
                 two.ask("open", way=way)
                 for _ in range(2):
                     two.ask("save", way=way, step=self._next_step())
+                    two.ask("prepare", way=way)
                 two.ask("close", way=way)
             self.peaks[way] = peak.most
         two.close()
@@ -234,13 +251,14 @@ class Run:
     def _save(self, world, way, number):
         before = self._processor_seconds()
         answers = world.ask("save", way=way, step=self._next_step())
+        reserved = sum(each["processor"] for each in world.ask("prepare", way=way))
         workers = self._processor_seconds() - before
         self._note(
             number,
             way,
             blocks=_slowest(answers, "blocks"),
             committed=_slowest(answers, "committed"),
-            save_processors=sum(each["processor"] for each in answers),
+            save_processors=sum(each["processor"] for each in answers) + reserved,
             save_workers=workers,
             save_phases=_slowest_phases(answers),
         )
