@@ -9,6 +9,7 @@ import json
 import sys
 import threading
 import time
+import traceback
 from typing import Any, Callable, Dict
 
 import numpy as np
@@ -145,7 +146,10 @@ def serve(side) -> None:
     _answer({})
     for line in sys.stdin:
         command = json.loads(line)
-        _answer(getattr(process, command.pop("do"))(**command))
+        try:
+            _answer(getattr(process, command.pop("do"))(**command))
+        except Exception:  # pylint: disable=broad-exception-caught
+            _answer({"error": traceback.format_exc()})
 
 
 def _answer(fields: Dict) -> None:

@@ -130,7 +130,12 @@ class World:
         return self._answers()
 
     def _answers(self):
-        return [self._answer(process) for process in self._processes]
+        answers = [self._answer(process) for process in self._processes]
+        failed = [answer["error"] for answer in answers if "error" in answer]
+        if failed:
+            self.kill()
+            sys.exit(f"{len(failed)} processes failed, the first one by:\n{failed[0]}")
+        return answers
 
     def _answer(self, process):
         for line in process.stdout:
