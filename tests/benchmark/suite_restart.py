@@ -77,7 +77,7 @@ process, exchanges between processes included.
 before it is deleted. *memcpy*: as many bytes, on all processes at once, into memory that is there.
 *remesh*: the memory of each save is reserved in the background after the save before; *cold*: it is
 not (`reserve=False`). *disk*: files that stay in the page cache: nothing waits for the disk, and
-restores read memory.
+restores read memory. Between two measurements everything is written back.
 *restored*: the call. *and read*: until each page was read once, too, for remesh maps pages, which
 costs when they are first read. *processors*: seconds of the processes + of server and workers, those
 of reserving the next save's memory among them.
@@ -178,7 +178,7 @@ class Run:
             "disk": str(folder / "files"),
             "saves": True,
         }
-        self._step, self._digests = 0, {}
+        self._step, self._saved, self._digests = 0, {}, {}
 
     def measure(self):
         from remesh.testing import LocalCluster  # built by TARGETS
@@ -200,7 +200,8 @@ class Run:
             self._build, self.side, self._cluster, self._folder, size, {**self._order, **order}
         )
 
-    # Two processes save and restore what they saved.
+    # Two processes save, and then restore what they saved last. Not in turn: a restore frees the
+    # memory that remesh has reserved for the next save.
     def _saves_and_equal_restores(self):
         two = self._world(2)
         for way in self.side.ways:
@@ -209,8 +210,9 @@ class Run:
             self._note(number, "memcpy", seconds=_slowest(two.ask("memcpy"), "seconds"))
             for way in ways:
                 self._save(two, way, number)
-                if way in self.side.restores:
-                    self._restore(two, way, number, "equal ")
+        for number, ways in self._rounds(self.side.restores):
+            for way in ways:
+                self._restore(two, way, number, "equal ")
         for way in self.side.ways:
             two.ask("close", way=way)
         two.close()
@@ -221,7 +223,7 @@ class Run:
         for number, ways in self._rounds(self.side.restores):
             for way in ways:
                 four.ask("open", way=way)
-                four.ask("save", way=way, step=self._next_step())
+                four.ask("save", way=way, step=self._next_step(way))
                 four.ask("close", way=way)
                 three.ask("open", way=way)
                 self._restore(three, way, number, "4 to 3 ")
@@ -239,7 +241,7 @@ class Run:
             with PeakBytes([self._tmpfs, self._cluster.buffers]) as peak:
                 two.ask("open", way=way)
                 for _ in range(2):
-                    two.ask("save", way=way, step=self._next_step())
+                    two.ask("save", way=way, step=self._next_step(way))
                     two.ask("prepare", way=way)
                 two.ask("close", way=way)
             self.peaks[way] = peak.most
@@ -249,13 +251,15 @@ class Run:
         for number in range(self._arguments.rounds + 1):
             yield number, ways if number % 2 else ways[::-1]
 
-    def _next_step(self):
+    def _next_step(self, way):
         self._step += 1
+        self._saved[way] = self._step
         return self._step
 
     def _save(self, world, way, number):
+        os.sync()  # so that files of another way are not written back while this one runs
         before = self._processor_seconds()
-        answers = world.ask("save", way=way, step=self._next_step())
+        answers = world.ask("save", way=way, step=self._next_step(way))
         reserved = sum(each["processor"] for each in world.ask("prepare", way=way))
         workers = self._processor_seconds() - before
         self._note(
@@ -269,8 +273,9 @@ class Run:
         )
 
     def _restore(self, world, way, number, prefix):
+        os.sync()  # so that files of another way are not written back while this one runs
         before = self._processor_seconds()
-        answers = world.ask("restore", way=way, step=self._step)
+        answers = world.ask("restore", way=way, step=self._saved[way])
         workers = self._processor_seconds() - before
         self._check_digest(way, prefix, sum(each["digest"] for each in answers))
         self._note(
