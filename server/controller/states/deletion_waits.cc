@@ -22,7 +22,13 @@ void DeletionWaits::Begin(CallId call, const std::map<StateKey, Remains>& remain
   if (free) return AnswerDeletion(call, remains, out);
   for (const auto& [state, hosts] : remains) {
     Waited& waited = states_[state];
-    waited.remains = hosts;  // a later deletion may know of more hosts
+    for (const std::string& host : hosts.attached) {  // a later deletion may know of more
+      waited.remains.absent.erase(host);
+      waited.remains.attached.insert(host);
+    }
+    for (const std::string& host : hosts.absent) {
+      if (!waited.remains.attached.contains(host)) waited.remains.absent.insert(host);
+    }
     waited.calls.insert(call);
     calls_[call].insert(state);
   }

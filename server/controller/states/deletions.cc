@@ -62,6 +62,17 @@ void Deletions::OnDeleted(const StateDeleted& deleted, Outbox& out) {
       const WorkerEntry* worker = membership_.workers().Find(host);
       if (worker != nullptr && !Reports(*worker, state)) Ask(host, state, out);
     }
+    AwaitOthers(state, tombstone, out);
+  }
+}
+
+// Waits for hosts that attached with something of the state while the deletion was written, such as
+// what an attempt left that is being aborted.
+void Deletions::AwaitOthers(const StateKey& state, const Tombstone& tombstone, Outbox& out) {
+  for (const auto& [host, worker] : membership_.workers().workers()) {
+    if (!worker.alive() || tombstone.hosts.contains(host) || !Reports(worker, state)) continue;
+    tombstones_.Await(host, state);
+    Ask(host, state, out);
   }
 }
 

@@ -60,6 +60,7 @@ class Deletions {
   void EndCalls(const absl::Status& why, Outbox& out) { waits_.EndAll(why, out); }
 
  private:
+  void AwaitOthers(const StateKey& state, const Tombstone& tombstone, Outbox& out);
   void Ask(const std::string& host, const StateKey& state, Outbox& out) const;
   std::map<StateKey, Remains> RemainsOf(const std::set<StateKey>& states) const;
   void Answer(const DeletionCall& call, const std::set<StateKey>& states, Outbox& out);

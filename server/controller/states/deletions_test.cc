@@ -344,6 +344,21 @@ TEST_F(DeletionsTest, ACallerThatLeavesBeforeTheDeletionIsOnDiskWaitsForNoHost) 
   EXPECT_EQ(Replies(3).size(), 1u);
 }
 
+// Regression: found by seed 2776 of server_simulation_test. An attempt that was being aborted left
+// something there.
+TEST_F(DeletionsTest, ACallWaitsForAHostThatAttachesWhileTheDeletionIsWritten) {
+  const StateKey key{.name = kState, .uid = kUid};
+  const Deletion deletion = states_.Delete({.call = 1, .wait = true}, kState, {{key, {"a"}}});
+  v1::Register late = Registration("b");
+  *late.add_manifests() = Manifest(kState, kUid, 3);
+  Attach(late);
+  states_.OnDeleted(deletion.then, out_);
+  deletions_.Answer(deletion.then, out_);
+  EXPECT_TRUE(Replies(1).empty());
+  deletions_.OnForgotten("b", key, out_);
+  EXPECT_EQ(Absent(1), Hosts{"a"});
+}
+
 // Regression: such hosts were not waited for, neither by the earlier call nor by the later.
 TEST_F(DeletionsTest, CallsWaitForHostsThatALaterDeletionKnowsOf) {
   for (const char* host : {"a", "b"}) Attach(host);
