@@ -57,7 +57,7 @@ TEST_F(StatesTest, AHostWithoutShardsWhoseTrainerAskedIsToldOfEveryGeneration) {
   states_.BeginExecution(kState, "jobs/j/executions/e", nullptr);
   states_.EndExecution({.state = kState, .generation = 2, .target = PlaceOn({"a"})}, out_);
   ASSERT_EQ(Did<SendToWorker>().size(), 1u);
-  const v1::Assignment& told = Did<SendToWorker>()[0].message.assign_state().assignment();
+  const v1::Assignment told = Did<SendToWorker>()[0].message.assign_state().assignment();
   EXPECT_EQ(told.generation(), 2);
   EXPECT_TRUE(told.committed());
   EXPECT_EQ(told.shards_size(), 0);
@@ -73,7 +73,7 @@ TEST_F(StatesTest, AHostThatLosesItsShardsIsToldThatItHasNone) {
   states_.BeginExecution(kState, "jobs/j/executions/e", nullptr);
   states_.EndExecution({.state = kState, .generation = 2, .target = PlaceOn({"a"})}, out_);
   ASSERT_EQ(Did<SendToWorker>().size(), 1u);
-  const v1::Assignment& told = Did<SendToWorker>()[0].message.assign_state().assignment();
+  const v1::Assignment told = Did<SendToWorker>()[0].message.assign_state().assignment();
   EXPECT_EQ(told.generation(), 2);
   EXPECT_TRUE(told.committed());
   EXPECT_EQ(told.shards_size(), 0);
