@@ -9,9 +9,11 @@ namespace remesh::client {
 
 absl::StatusOr<v1::DeleteStateResponse> DeleteState(const Endpoint& server,
                                                     v1::StateService::Stub& stub,
-                                                    const std::string& name, bool wait) {
+                                                    const std::string& name, const std::string& uid,
+                                                    bool wait) {
   v1::DeleteStateRequest request;
   request.set_name(name);
+  request.set_uid(uid);
   request.set_wait(wait);
   absl::StatusOr<v1::DeleteStateResponse> response =
       Call(server, stub, &v1::StateService::Stub::DeleteState, request);

@@ -39,6 +39,7 @@ class FakeStates : public v1::StateService::Service {
                  int64_t step = 0, int64_t created = 0) {
     v1::State& state = states[name];
     state.set_name(name);
+    state.set_uid(absl::StrCat("uid of ", name));
     state.set_phase(phase);
     state.set_step(step);
     state.set_total_bytes(1000);
@@ -65,6 +66,7 @@ class FakeStates : public v1::StateService::Service {
                            v1::DeleteStateResponse* response) override {
     absl::MutexLock lock(&mutex);
     asked.push_back(absl::StrCat(request->name(), request->wait() ? " wait" : ""));
+    uids.push_back(request->uid());
     if (states.erase(request->name()) == 0) {
       return service::StatusToGrpc(
           MakeError(absl::StatusCode::kNotFound, "does not exist", {.reason = "NOT_FOUND"}));
@@ -84,6 +86,7 @@ class FakeStates : public v1::StateService::Service {
   std::string stuck;                    // the state that hosts never free
   bool comes_back = false;              // the job still runs
   Words asked;                          // deletions
+  Words uids;                           // that they named
   std::vector<int> views;
 };
 
@@ -134,7 +137,8 @@ TEST_F(JobsTest, JobsAreListedByTheirSaves) {
   EXPECT_THAT(words,
               HasSubstr("JOB SAVES NEWEST STEP BYTES AGE COVERED LAST SEEN RESERVED j 2 2/1 850"));
   EXPECT_THAT(words, HasSubstr(" d yes 1970-01-01T00:05:00Z 1.00 kB k 2 1/2 20 "));
-  EXPECT_THAT(words, HasSubstr(" d no 1970-01-01T00:01:00Z - none 0 - - - - - 1970-01-01T00:01:10Z"));
+  EXPECT_THAT(words,
+              HasSubstr(" d no 1970-01-01T00:01:00Z - none 0 - - - - - 1970-01-01T00:01:10Z"));
   EXPECT_EQ(service_.views, std::vector<int>{v1::ListStatesRequest::BASIC});
   const Json jobs = Json::parse(Call("jobs list -o json").out)["jobs"];
   ASSERT_EQ(jobs.size(), 3u);
@@ -165,6 +169,7 @@ TEST_F(JobsTest, AJobIsDeletedOldestSaveFirstAndItsWorldsLast) {
   EXPECT_EQ(service_.asked,
             (Words{Save(2, 3) + " wait", Save(10, 1) + " wait", "jobs/j/states/tmp.000001.x wait",
                    "jobs/j/states/world.000001 wait"}));
+  EXPECT_EQ(service_.uids[0], "uid of " + Save(2, 3)) << "what was listed, not what came since";
   EXPECT_EQ(service_.states.size(), 1u) << "another job's";
   EXPECT_THAT(r.err, HasSubstr(Save(10, 1)));
   EXPECT_THAT(r.err, HasSubstr("deleted 4 states\n"));
@@ -232,6 +237,7 @@ TEST_F(JobsTest, ADeletionWaitsUnlessToldNotToAndNamesAbsentHosts) {
   }
   EXPECT_EQ(service_.asked,
             (Words{"jobs/j/states/s wait", "jobs/j/states/s wait", "jobs/j/states/s"}));
+  EXPECT_EQ(service_.uids[0], "");
   service_.Add("jobs/j/states/s");
   const Result json = Call("states delete jobs/j/states/s -o json");
   EXPECT_EQ(Json::parse(json.out)["absentHosts"], Json::array({"host-2", "host-7"}));

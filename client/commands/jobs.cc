@@ -194,7 +194,7 @@ JobOutcome DeleteAll(const JobsOptions& options, StateStub& stub,
   JobOutcome outcome;
   bool wait = true;
   for (const v1::State& state : states) {
-    const auto response = DeleteState(options.server, stub, state.name(), wait);
+    const auto response = DeleteState(options.server, stub, state.name(), state.uid(), wait);
     if (response.ok() || absl::IsNotFound(response.status())) {
       outcome.deleted.push_back(state.name());
     } else if (outcome.first_error.ok()) {

@@ -193,7 +193,7 @@ absl::Status Update(const StatesOptions& options) {
 
 absl::Status Delete(const StatesOptions& options) {
   ASSIGN_OR_RETURN(const v1::DeleteStateResponse response,
-                   DeleteState(options.server, *options.Connect(), options.name, options.wait));
+                   DeleteState(options.server, *options.Connect(), options.name, "", options.wait));
   if (options.format == OutputFormat::kJson || options.format == OutputFormat::kYaml) {
     Print(options.format, response, [] { return Table({}); });
   } else if (!response.absent_hosts().empty()) {
