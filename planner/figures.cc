@@ -7,6 +7,7 @@
 #include "absl/strings/str_join.h"
 #include "base/error.h"
 #include "planner/network/links.h"
+#include "planner/routing/fabric_bound.h"
 #include "planner/schedule/cost_model.h"
 
 namespace remesh::planner {
@@ -63,8 +64,11 @@ Figures MakeFigures(const Atoms& atoms, const Routings& routings,
                     const Network& network, Budget& budget) {
   const Bound& lower = routings.lower;
   const Bound& reachable = routings.reachable;
-  Figures figures{
-      .summary = {}, .lower_bound = lower.certificate, .routing_bound = reachable.certificate};
+  const Bound fabric = FabricBound(atoms, network, budget);
+  Figures figures{.summary = {},
+                  .lower_bound = lower.certificate,
+                  .routing_bound = reachable.certificate,
+                  .fabric_bound = fabric.certificate};
   PlanSummary& summary = figures.summary;
   summary.lower_bound_seconds = lower.t.seconds();
   summary.routing_bound_seconds = std::max(lower.t, reachable.t).seconds();
@@ -72,13 +76,16 @@ Figures MakeFigures(const Atoms& atoms, const Routings& routings,
       *std::max_element(timeline.peak_bytes.begin(), timeline.peak_bytes.end());
   summary.messages = timeline.messages;
   summary.predicted_seconds = timeline.predicted_seconds;
+  summary.schedule_seconds = timeline.schedule_seconds;
   summary.windows = timeline.moves.empty() ? 0 : timeline.schedule.windows();
   SumBytes(atoms, segments, timeline.moves, network, summary, budget);
   const Cost cost = Estimate(timeline.moves, Links(network), budget);
   summary.bottleneck_bytes = cost.bottleneck_bytes;
   summary.bottleneck_seconds = cost.bottleneck_seconds;
-  summary.schedule_price =
-      summary.bottleneck_seconds > 0 ? summary.predicted_seconds / summary.bottleneck_seconds : 1;
+  summary.fabric_seconds = cost.fabric_seconds;
+  summary.fabric_bound_seconds = fabric.t.seconds();
+  const double busiest = std::max(cost.bottleneck_seconds, cost.fabric_seconds);
+  summary.schedule_price = busiest > 0 ? summary.schedule_seconds / busiest : 1;
   summary.quality = summary.lower_bound_seconds > 0
                         ? summary.bottleneck_seconds / summary.lower_bound_seconds
                         : 1;

@@ -70,11 +70,13 @@ Timeline TimelineOf(const PlanRep& rep, const ReshardRequest& request, const Ato
   const std::vector<Move>& moves = timeline.moves;
   const Schedule& schedule = timeline.schedule;
   const Links links(network);
-  timeline.messages =
-      CountMessages(CollectPairs(moves, budget), moves, segments, schedule, atoms, budget);
+  const PairList list = CollectPairs(moves, budget);
+  timeline.messages = CountMessages(list, moves, segments, schedule, atoms, budget);
   if (!moves.empty()) {
-    timeline.predicted_seconds =
-        ScheduleCost(moves, schedule.rounds, schedule.hops, links, budget).Seconds(schedule.parts);
+    const ScheduleCost cost(moves, list, segments, schedule, schedule.parts, links, budget);
+    const Prediction prediction = cost.Predict(schedule.parts);
+    timeline.predicted_seconds = prediction.seconds;
+    timeline.schedule_seconds = prediction.schedule_seconds;
   }
   timeline.peak_bytes =
       PeakBytes(request, network, atoms, segments, timeline, kPeakStepsMax, budget);

@@ -125,10 +125,8 @@ class Replay {
     in_flight_[t.from_device] += bits;
     if (t.from_device == t.to_device) return absl::OkStatus();
     in_flight_[t.to_device] += bits;
-    const int32_t from = network_.host_of[t.from_device];
-    const int32_t to = network_.host_of[t.to_device];
-    messages_[from].insert({t.from_device, t.to_device});
-    messages_[to].insert({t.from_device, t.to_device});
+    sends_[t.from_device].insert(t.to_device);
+    receives_[t.to_device].insert(t.from_device);
     return absl::OkStatus();
   }
 
@@ -139,18 +137,26 @@ class Replay {
       return absl::InternalError(
           absl::StrCat("window ", window_, ": ", bits / 8, " bytes in flight on device ", device));
     }
-    for (const auto& [host, pairs] : messages_) {
-      if (static_cast<int64_t>(pairs.size()) <= kMessagesPerWindowMax) continue;
-      return absl::InternalError(
-          absl::StrCat("window ", window_, ": ", pairs.size(), " messages on host ", host));
-    }
+    RETURN_IF_ERROR(CheckMessages(sends_, "sends"));
+    RETURN_IF_ERROR(CheckMessages(receives_, "receives"));
     in_flight_.clear();
-    messages_.clear();
+    sends_.clear();
+    receives_.clear();
     for (const Transfer& t : arriving_) {
       const Key key = {t.array, t.to_device};
       (t.to_space == Space::kTarget ? targets_[key] : staging_[{key, t.tape}]).push_back(t.box);
     }
     arriving_.clear();
+    return absl::OkStatus();
+  }
+
+  absl::Status CheckMessages(const std::map<int32_t, std::set<int32_t>>& peers_of,
+                             const char* does) const {
+    for (const auto& [device, peers] : peers_of) {
+      if (static_cast<int64_t>(peers.size()) <= kMessagesPerWindowMax) continue;
+      return absl::InternalError(absl::StrCat("window ", window_, ": device ", device, " ", does,
+                                              " ", peers.size(), " messages"));
+    }
     return absl::OkStatus();
   }
 
@@ -236,7 +242,8 @@ class Replay {
   std::map<Key, std::vector<Box>> targets_;
   std::map<std::pair<Key, int32_t>, std::vector<Box>> staging_;  // the int32_t is the tape
   std::map<int32_t, int64_t> in_flight_;                         // device -> bits
-  std::map<int32_t, std::set<Key>> messages_;                    // host -> device pairs
+  std::map<int32_t, std::set<int32_t>> sends_;                   // device -> receivers
+  std::map<int32_t, std::set<int32_t>> receives_;                // device -> senders
 };
 
 }  // namespace

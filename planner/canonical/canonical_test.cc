@@ -106,6 +106,21 @@ TEST(CanonicalTest, FingerprintsAreStableAndCarryTheirFormat) {
   }
 }
 
+TEST(CanonicalTest, CostsOfMessagesCountUnlessTheyAreTheDefault) {
+  const auto fingerprint_of = [](const MessageCosts& costs) {
+    ReshardRequest request = RowsToColumns();
+    for (Host& host : request.topology.hosts) host.message_costs = costs;
+    return FingerprintOf(request);
+  };
+  const std::string of_default = fingerprint_of({});
+  EXPECT_EQ(of_default, FingerprintOf(RowsToColumns()));
+  for (const MessageCosts& costs :
+       {MessageCosts{.nic_message_seconds = 5e-6}, MessageCosts{.fabric_message_seconds = 1e-6},
+        MessageCosts{.post_seconds = 3e-6}, MessageCosts{.posting_threads = 2}}) {
+    EXPECT_NE(fingerprint_of(costs), of_default);
+  }
+}
+
 TEST(CanonicalTest, NamesDoNotCount) {
   ReshardRequest other = RowsToColumns();
   other.arrays[0].name = "another";

@@ -64,6 +64,7 @@ LabelledHost Labelled(const Host& host, const std::function<Hash128(int64_t)>& l
   Hasher hasher;
   hasher.AddDouble(host.nic_bytes_per_second).Add(labelled.host.nics);
   hasher.AddDouble(host.fabric_bytes_per_second).Add(n);
+  AddUnlessDefault(host.message_costs, hasher);
   labelled.host.device_ids.clear();
   std::map<size_t, size_t> next;
   for (const auto& place : devices) {

@@ -73,6 +73,12 @@ Hash128 Hasher::Digest() const {
   return {hash.high64, hash.low64};
 }
 
+void AddUnlessDefault(const MessageCosts& costs, Hasher& hasher) {
+  if (costs == MessageCosts{}) return;
+  hasher.Add(-1).AddDouble(costs.nic_message_seconds).AddDouble(costs.fabric_message_seconds);
+  hasher.AddDouble(costs.post_seconds).Add(costs.posting_threads);
+}
+
 Hash128 HashWithoutDevices(const Layout& layout) {
   Hasher hasher;
   hasher.Add(static_cast<int64_t>(layout.shape.size()));

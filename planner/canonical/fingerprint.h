@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "planner/values/layout.h"
+#include "planner/values/topology.h"
 
 namespace remesh::planner {
 
@@ -46,6 +47,10 @@ class Hasher {
   struct State;
   std::unique_ptr<State> state_;
 };
+
+// Adds what messages cost, unless that is the default: requests from before such costs existed keep
+// their hashes. What is added next must not begin with -1.
+void AddUnlessDefault(const MessageCosts& costs, Hasher& hasher);
 
 // The hash of a layout, independent of its device list: shape, subgroup kind, and for each tile
 // that holds elements its subgroup, its boxes and the number of positions that hold it.

@@ -43,6 +43,7 @@ void RequestHasher::AddTopology(const Topology& topology, const std::vector<bool
   for (const Host& host : topology.hosts) {
     hasher_.AddText(host.parent).AddDouble(host.nic_bytes_per_second).Add(host.nics);
     hasher_.AddDouble(host.fabric_bytes_per_second);
+    AddUnlessDefault(host.message_costs, hasher_);
     hasher_.Add(static_cast<int64_t>(host.device_ids.size()));
     // A device that no list names takes a place in its host but carries nothing.
     for (int64_t id : host.device_ids) hasher_.Add(named[id]);

@@ -34,6 +34,7 @@ void CertificateFields(Archive& a, T& certificate) {
   a.Number(certificate.kind);
   a.Steps(certificate.hosts);
   a.Steps(certificate.domains);
+  a.Steps(certificate.devices);
   a.Number(certificate.bits);
   a.Number(certificate.capacity);
 }
@@ -45,7 +46,8 @@ void SummaryFields(Archive& a, T& s) {
     a.Number(*number);
   }
   for (auto* number : {&s.bottleneck_seconds, &s.lower_bound_seconds, &s.routing_bound_seconds,
-                       &s.quality, &s.predicted_seconds, &s.schedule_price}) {
+                       &s.quality, &s.predicted_seconds, &s.schedule_seconds, &s.fabric_seconds,
+                       &s.fabric_bound_seconds, &s.schedule_price}) {
     a.Number(*number);
   }
   a.Number(s.windows);
@@ -105,6 +107,7 @@ void RepFields(Archive& a, T& rep, bool free_order) {
   SummaryFields(a, rep.figures.summary);
   CertificateFields(a, rep.figures.lower_bound);
   CertificateFields(a, rep.figures.routing_bound);
+  CertificateFields(a, rep.figures.fabric_bound);
   a.Steps(rep.peak_bytes);
 }
 

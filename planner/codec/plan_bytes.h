@@ -14,7 +14,7 @@ namespace remesh::planner {
 // The format number. It is raised when the bytes below change, and whenever the planner gives
 // another answer to a request than before. Bytes of another format are refused, so that plans on
 // disk are computed anew instead of being served as they were.
-inline constexpr int kPlanBytesFormat = 8;
+inline constexpr int kPlanBytesFormat = 9;
 
 // A canonical request and the plan that answers it.
 struct AnsweredRequest {

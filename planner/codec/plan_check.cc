@@ -194,6 +194,9 @@ class Checker {
                                        {"routing_bound_seconds", s.routing_bound_seconds},
                                        {"quality", s.quality},
                                        {"predicted_seconds", s.predicted_seconds},
+                                       {"schedule_seconds", s.schedule_seconds},
+                                       {"fabric_seconds", s.fabric_seconds},
+                                       {"fabric_bound_seconds", s.fabric_bound_seconds},
                                        {"schedule_price", s.schedule_price}}) {
       if (std::isfinite(number) && number >= 0) continue;
       return InvalidField(absl::StrCat("summary.", name), absl::StrCat(number),
@@ -213,16 +216,17 @@ class Checker {
       return std::all_of(members.begin(), members.end(),
                          [&](int32_t i) { return IsIndex(i, items); });
     };
-    for (const Certificate* one : {&rep_.figures.lower_bound, &rep_.figures.routing_bound}) {
-      const char* name = one == &rep_.figures.lower_bound ? "lower_bound" : "routing_bound";
-      const bool known = one->kind >= Certificate::Kind::kNone &&
-                         one->kind <= Certificate::Kind::kRelay && one->capacity >= 1 &&
-                         in(one->hosts, request_.topology.hosts) &&
-                         in(one->domains, request_.topology.domains);
+    for (const auto& [name, one] : {std::pair{"lower_bound", &rep_.figures.lower_bound},
+                                    {"routing_bound", &rep_.figures.routing_bound},
+                                    {"fabric_bound", &rep_.figures.fabric_bound}}) {
+      const bool known =
+          one->kind >= Certificate::Kind::kNone && one->kind <= Certificate::Kind::kRelay &&
+          one->capacity >= 1 && in(one->hosts, request_.topology.hosts) &&
+          in(one->domains, request_.topology.domains) && in(one->devices, rep_.host_of);
       if (known) continue;
       return InvalidField(
           name, absl::StrCat("kind ", static_cast<int>(one->kind), ", capacity ", one->capacity),
-          "must be of a kind, of hosts and domains of the request that can send");
+          "must be of a kind, of hosts, domains and devices of the request that can send");
     }
     return absl::OkStatus();
   }

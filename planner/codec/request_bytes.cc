@@ -98,6 +98,11 @@ void FrameFields(Archive& a, T& request) {
     a.Number(host.nics);
     a.Number(host.fabric_bytes_per_second);
     a.Text(host.parent);
+    auto& costs = host.message_costs;
+    a.Number(costs.nic_message_seconds);
+    a.Number(costs.fabric_message_seconds);
+    a.Number(costs.post_seconds);
+    a.Number(costs.posting_threads);
   });
   auto& options = request.options;
   a.Number(options.window_bytes);

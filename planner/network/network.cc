@@ -56,12 +56,16 @@ Network MakeNetwork(const ReshardRequest& canonical) {
     domain_of[domain.name] = static_cast<int32_t>(network.domains.size()) - 1;
   }
   for (const Host& host : canonical.topology.hosts) {
+    const MessageCosts& costs = host.message_costs;
     network.hosts.push_back({.nic_capacity = ToInteger(host.nic_bytes_per_second),
                              .fabric_capacity = ToInteger(host.fabric_bytes_per_second),
                              .nics = {},
                              .first_device = static_cast<int32_t>(host.device_ids.front()),
                              .device_count = static_cast<int32_t>(host.device_ids.size()),
-                             .parent = domain_of.at(host.parent)});
+                             .parent = domain_of.at(host.parent),
+                             .nic_message_seconds = costs.nic_message_seconds,
+                             .fabric_message_seconds = costs.fabric_message_seconds,
+                             .operation_seconds = costs.post_seconds / costs.posting_threads});
     network.host_of.insert(network.host_of.end(), host.device_ids.size(),
                            static_cast<int32_t>(network.hosts.size()) - 1);
   }

@@ -23,6 +23,10 @@ struct Network {
     int32_t first_device = 0;
     int32_t device_count = 0;  // devices are first_device .. first_device + device_count - 1
     int32_t parent = -1;       // index into domains, -1: the root
+    // See MessageCosts; seconds of the host for each operation, all its threads together.
+    double nic_message_seconds = 0;
+    double fabric_message_seconds = 0;
+    double operation_seconds = 0;
 
     int64_t capacity() const { return nic_capacity * static_cast<int64_t>(nics.size()); }
   };

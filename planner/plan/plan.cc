@@ -62,6 +62,7 @@ const std::vector<int64_t>& Plan::peak_bytes() const { return rep_->peak_bytes; 
 
 const Certificate& Plan::lower_bound_certificate() const { return rep_->figures.lower_bound; }
 const Certificate& Plan::routing_bound_certificate() const { return rep_->figures.routing_bound; }
+const Certificate& Plan::fabric_bound_certificate() const { return rep_->figures.fabric_bound; }
 
 int64_t Plan::memory_bytes() const { return rep_->bytes(); }
 
@@ -106,9 +107,12 @@ std::string Plan::DebugString() const {
       s.lower_bound_seconds < s.routing_bound_seconds
           ? "; without third hosts " + rep_->figures.routing_bound.DebugString()
           : "",
-      "); predicted ", s.predicted_seconds, " s; peak ", s.max_peak_bytes, " bytes; ", s.windows,
-      " windows, ", s.messages, " messages; ", rep_->tape_begin.size() - 1, " tapes, ",
-      rep_->segment_tape.size(), " segments, ", rep_->moves.size(), " moves");
+      "); fabric ", s.fabric_seconds, " s of at least ", s.fabric_bound_seconds, " s (",
+      rep_->figures.fabric_bound.DebugString(), "); predicted ", s.predicted_seconds, " s, ",
+      s.schedule_seconds, " s without messages, price ", s.schedule_price, "; peak ",
+      s.max_peak_bytes, " bytes; ", s.windows, " windows, ", s.messages, " messages; ",
+      rep_->tape_begin.size() - 1, " tapes, ", rep_->segment_tape.size(), " segments, ",
+      rep_->moves.size(), " moves");
 }
 
 }  // namespace remesh::planner

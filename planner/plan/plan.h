@@ -34,6 +34,7 @@ class Plan {
   // The proofs of summary().lower_bound_seconds, and of routing_bound_seconds where that is more.
   const Certificate& lower_bound_certificate() const;
   const Certificate& routing_bound_certificate() const;
+  const Certificate& fabric_bound_certificate() const;
   // An estimate of the memory that this object holds, for the accounts of a cache.
   int64_t memory_bytes() const;
 

@@ -20,7 +20,7 @@ void ForEachWindow(const Plan& plan,
 
 // The factor by which the seconds of all windows, each as long as its busiest link, must be
 // multiplied to end at PlanSummary::predicted_seconds. Near 1; not exactly, because cuts fall
-// between elements. Any number when the budget is spent.
+// between elements and messages cost time. Any number when the budget is spent.
 double StretchOf(const Plan& plan, const Links& links, Budget& budget = Budget::Unlimited());
 
 }  // namespace remesh::planner

@@ -104,7 +104,8 @@ TEST(TrafficTest, TheMatrixHoldsWhatHostsSendEachOther) {
 }
 
 TEST(TrafficTest, TwoHostsExchangeHalfOfWhatTheyNeed) {
-  const Traffic traffic = PlanOf(RowsToColumns(8)).traffic();
+  const ReportedPlan planned = PlanOf(RowsToColumns(8));
+  const Traffic traffic = planned.traffic();
   ASSERT_EQ(traffic.groups.size(), 2u);
   EXPECT_EQ(traffic.groups[0], (Traffic::Group{"a", "a", 1, 16}));
   EXPECT_THAT(traffic.matrix, ElementsAre(0, 32, 32, 0));
@@ -114,7 +115,8 @@ TEST(TrafficTest, TwoHostsExchangeHalfOfWhatTheyNeed) {
   EXPECT_EQ(traffic.steps[0].crossing_bytes, 64);
   EXPECT_EQ(traffic.steps[0].bytes_inside, 32);
   EXPECT_THAT(traffic.steps[0].in, ElementsAre(Traffic::Busy{32e-9, 32e-9}));
-  EXPECT_DOUBLE_EQ(traffic.steps[0].seconds, WindowSeconds(32e-9));
+  EXPECT_DOUBLE_EQ(planned.plan.summary().schedule_seconds, WindowSeconds(32e-9));
+  EXPECT_DOUBLE_EQ(traffic.steps[0].seconds, planned.plan.summary().predicted_seconds);
 }
 
 // One host sends to two: the sender's NICs are busy all the time, each receiver's for half of it.

@@ -2,6 +2,7 @@
 #include "planner/schedule/cost_model.h"
 
 #include <algorithm>
+#include <tuple>
 
 namespace remesh::planner {
 
@@ -30,89 +31,269 @@ double WindowSeconds(double busiest_seconds) {
   return std::max(busiest_seconds, (busiest_seconds + kHandOverSeconds) / 2);
 }
 
-namespace {
-
-// Adds hop after hop and keeps the seconds that the busiest link takes for all of them.
-class RunningMax {
+// Adds hop after hop and keeps how long the busiest resource takes for all of them.
+class ScheduleCost::RunningMax {
  public:
-  explicit RunningMax(const Links& links) : links_(links), bits_(links.count(), 0) {}
+  explicit RunningMax(const std::vector<Resource>& resources)
+      : resources_(resources),
+        bits_(resources.size(), 0),
+        messages_(resources.size(), 0),
+        is_used_(resources.size(), false) {}
 
-  template <typename Loads>
-  double Add(const Loads& loads) {
-    for (const auto& load : loads) {
-      bits_[load.link] += load.bits;
-      seconds_ =
-          std::max(seconds_, links_.SecondsFor(load.link, static_cast<double>(bits_[load.link])));
+  // Begins a window of hops in `parts` parts each.
+  void Clear(int32_t parts) {
+    for (const int32_t i : used_) {
+      bits_[i] = 0;
+      messages_[i] = 0;
+      is_used_[i] = false;
     }
-    return seconds_;
+    used_.clear();
+    parts_ = parts;
+    busiest_ = {};
+  }
+
+  // Adds a hop, and of its messages those that `counts`.
+  template <typename Counts>
+  void Add(const Hop& hop, const Counts& counts) {
+    for (const Load& load : hop.loads) {
+      Use(load.resource);
+      bits_[load.resource] += load.bits;
+      messages_[load.resource] += load.messages;
+    }
+    for (const Message& message : hop.messages) {
+      if (!counts(message)) continue;
+      messages_[message.resource] += std::min(1.0, static_cast<double>(message.turns) / parts_);
+    }
+    for (const Load& load : hop.loads) Raise(load.resource);
+  }
+
+  // Adds `count` windows that carry everything added so far.
+  void AddWindows(int32_t count, Prediction& sum) const {
+    sum.seconds += count * WindowSeconds(busiest_.seconds);
+    sum.schedule_seconds += count * WindowSeconds(busiest_.schedule_seconds);
+  }
+
+  const Prediction& busiest() const { return busiest_; }
+
+ private:
+  void Use(int32_t i) {
+    if (is_used_[i]) return;
+    is_used_[i] = true;
+    used_.push_back(i);
+  }
+
+  void Raise(int32_t i) {
+    const double bytes = resources_[i].seconds_per_bit * static_cast<double>(bits_[i]) / parts_;
+    const double all = bytes + resources_[i].seconds_per_message * messages_[i];
+    busiest_.schedule_seconds = std::max(busiest_.schedule_seconds, bytes);
+    busiest_.seconds = std::max(busiest_.seconds, all);
+  }
+
+  const std::vector<Resource>& resources_;
+  std::vector<int64_t> bits_;
+  std::vector<double> messages_;
+  std::vector<bool> is_used_;
+  std::vector<int32_t> used_;
+  int32_t parts_ = 1;
+  Prediction busiest_;
+};
+
+// Sorts the moves of all pairs into rounds and hops.
+class ScheduleCost::Builder {
+ public:
+  Builder(const std::vector<Move>& moves, const std::vector<Segment>& segments,
+          const Schedule& schedule, int32_t parts_max, const Links& links, ScheduleCost& cost)
+      : moves_(moves),
+        segments_(segments),
+        min_part_bits_(schedule.min_part_bits),
+        parts_max_(parts_max),
+        links_(links),
+        cost_(cost) {}
+
+  // Adds the moves of one pair.
+  void Add(absl::Span<const int32_t> moves) {
+    const auto is_before = [&](int32_t a, int32_t b) {
+      return std::tie(moves_[a].round, moves_[a].hop) < std::tie(moves_[b].round, moves_[b].hop);
+    };
+    if (!std::is_sorted(moves.begin(), moves.end(), is_before)) {
+      sorted_.assign(moves.begin(), moves.end());
+      std::sort(sorted_.begin(), sorted_.end(), is_before);
+      moves = sorted_;
+    }
+    for (size_t begin = 0, end = 0; begin < moves.size(); begin = end) {
+      const int32_t round = moves_[moves[begin]].round;
+      while (end < moves.size() && moves_[moves[end]].round == round) ++end;
+      AddInRound(moves.subspan(begin, end - begin));
+    }
+  }
+
+  // Adds up the loads of each resource in each hop.
+  void Merge() {
+    std::vector<int32_t> at(cost_.resources_.size(), -1);
+    for (Round& round : cost_.rounds_) {
+      for (Hop& hop : round) {
+        if (cost_.budget_.Spent()) return;
+        MergeLoads(hop.loads, at);
+      }
+    }
   }
 
  private:
-  const Links& links_;
-  std::vector<int64_t> bits_;
-  double seconds_ = 0;
-};
-
-}  // namespace
-
-ScheduleCost::ScheduleCost(const std::vector<Move>& moves, int32_t rounds, int32_t hops,
-                           const Links& links, Budget& budget)
-    : links_(links), budget_(budget), rounds_(rounds) {
-  for (Round& round : rounds_) {
-    if (budget.Spent()) return;
-    round.loads.resize(hops);
+  // Adds the moves of one pair in one round, by rising hop.
+  void AddInRound(absl::Span<const int32_t> moves) {
+    const Move& any = moves_[moves[0]];
+    int64_t turns = 0;
+    for (const int32_t m : moves) {
+      const int64_t size = segments_[moves_[m].segment].size();
+      turns = std::min<int64_t>(parts_max_, turns + (size + min_part_bits_ - 1) / min_part_bits_);
+    }
+    const bool plain = moves_[moves.back()].hop == any.hop && turns == parts_max_;
+    Message message{.turns = static_cast<int32_t>(turns)};
+    for (size_t begin = 0, end = 0; begin < moves.size(); begin = end) {
+      const int32_t hop_index = moves_[moves[begin]].hop;
+      int64_t bits = 0;
+      for (; end < moves.size() && moves_[moves[end]].hop == hop_index; ++end) {
+        bits += moves_[moves[end]].hi - moves_[moves[end]].lo;
+      }
+      message.next = end < moves.size() ? moves_[moves[end]].hop : -1;
+      Hop& hop = cost_.rounds_[any.round][hop_index];
+      AddBits(any.from_device, any.to_device, bits, hop);
+      AddMessages(any.from_device, any.to_device, plain, message, hop);
+      message.prior = hop_index;
+    }
   }
-  for (const Move& move : moves) {
-    if (budget.Spent()) return;
-    HopLoads& loads = rounds_[move.round].loads[move.hop];
-    links.ForEachOnPath(move.from_device, move.to_device, [&](int32_t link) {
-      loads.push_back({link, move.hi - move.lo});
+
+  void AddBits(int32_t from, int32_t to, int64_t bits, Hop& hop) const {
+    links_.ForEachOnPath(
+        from, to, [&](int32_t link) { hop.loads.push_back({.resource = link, .bits = bits}); });
+  }
+
+  void AddMessages(int32_t from, int32_t to, bool plain, Message message, Hop& hop) const {
+    ForEachCharged(from, to, [&](int32_t resource) {
+      if (cost_.resources_[resource].seconds_per_message == 0) return;
+      hop.loads.push_back({.resource = resource, .messages = plain ? 1 : 0});
+      message.resource = resource;
+      if (!plain) hop.messages.push_back(message);
     });
   }
+
+  // Calls visit(resource) for everything that a message costs time beside its bytes.
+  template <typename Visit>
+  void ForEachCharged(int32_t from, int32_t to, const Visit& visit) const {
+    visit(links_.Sender(from, to));
+    visit(links_.Receiver(from, to));
+    const int32_t hosts[] = {links_.network().host_of[from], links_.network().host_of[to]};
+    if (hosts[0] == hosts[1]) return;
+    for (const int32_t host : hosts) visit(links_.count() + host);
+  }
+
+  // `at`: -1 for every resource, before and after.
+  static void MergeLoads(std::vector<Load>& loads, std::vector<int32_t>& at) {
+    size_t count = 0;
+    for (const Load& load : loads) {
+      int32_t& index = at[load.resource];
+      if (index < 0) {
+        index = static_cast<int32_t>(count);
+        loads[count++] = load;
+        continue;
+      }
+      loads[index].bits += load.bits;
+      loads[index].messages += load.messages;
+    }
+    loads.resize(count);
+    for (const Load& load : loads) at[load.resource] = -1;
+  }
+
+  const std::vector<Move>& moves_;
+  const std::vector<Segment>& segments_;
+  const int64_t min_part_bits_;
+  const int32_t parts_max_;
+  const Links& links_;
+  ScheduleCost& cost_;
+  std::vector<int32_t> sorted_;
+};
+
+ScheduleCost::ScheduleCost(const std::vector<Move>& moves, const PairList& list,
+                           const std::vector<Segment>& segments, const Schedule& schedule,
+                           int32_t parts_max, const Links& links, Budget& budget)
+    : budget_(budget), rounds_(schedule.rounds) {
+  SetResources(links);
   for (Round& round : rounds_) {
-    if (budget.SpentNow()) return;
-    RunningMax filling(links_);
-    for (const HopLoads& hop : round.loads) {
-      if (budget.Spent()) return;
-      round.filling.push_back(filling.Add(hop));
+    if (budget.Spent()) return;
+    round.resize(schedule.hops);
+  }
+  Builder builder(moves, segments, schedule, parts_max, links, *this);
+  for (const PairWork& pair : list.pairs) {
+    if (budget.Spent()) return;
+    if (pair.from == pair.to) continue;
+    builder.Add(absl::MakeConstSpan(list.order).subspan(pair.first, pair.count));
+  }
+  builder.Merge();
+}
+
+void ScheduleCost::SetResources(const Links& links) {
+  const Network& network = links.network();
+  for (int32_t i = 0; i < links.count(); ++i) {
+    Resource resource{.seconds_per_bit = links.SecondsFor(i, 1)};
+    const int32_t index = links.all()[i].index;
+    if (links.IsFabric(i)) {
+      resource.seconds_per_message = network.hosts[network.host_of[index]].fabric_message_seconds;
+    } else if (links.all()[i].kind == Link::Kind::kNic) {
+      resource.seconds_per_message = network.hosts[network.nics[index].host].nic_message_seconds;
     }
-    RunningMax draining(links_);
-    for (size_t l = round.loads.size(); --l > 0;) {
-      if (budget.Spent()) return;
-      round.draining.push_back(draining.Add(round.loads[l]));
-    }
+    resources_.push_back(resource);
+  }
+  for (const Network::HostNode& host : network.hosts) {
+    resources_.push_back({.seconds_per_message = host.operation_seconds});
   }
 }
 
 double ScheduleCost::SteadySeconds() const {
   double sum = 0;
-  for (const Round& round : rounds_) sum += round.filling.back();
+  RunningMax busiest(resources_);
+  for (const Round& round : rounds_) {
+    busiest.Clear(1);
+    for (const Hop& hop : round) {
+      if (budget_.Spent()) return sum;
+      busiest.Add(hop, [](const Message&) { return false; });
+    }
+    sum += busiest.busiest().schedule_seconds;
+  }
   return sum;
 }
 
-double ScheduleCost::Seconds(int32_t parts) const {
-  double sum = 0;
-  for (const Round& round : rounds_) {
-    if (budget_.Spent()) return sum;
-    const int32_t hops = static_cast<int32_t>(round.loads.size());
-    const int32_t ramp = std::min(parts, hops) - 1;
-    for (int32_t c = 0; c < ramp; ++c) {
-      sum += WindowSeconds(round.filling[c] / parts) + WindowSeconds(round.draining[c] / parts);
-    }
-    if (parts >= hops) {
-      sum += (parts - hops + 1) * WindowSeconds(round.filling.back() / parts);
-      continue;
-    }
-    for (int32_t first = 0; first + parts <= hops && !budget_.Spent(); ++first) {
-      RunningMax full(links_);
-      double seconds = 0;
-      for (int32_t l = first; l < first + parts && !budget_.Spent(); ++l) {
-        seconds = full.Add(round.loads[l]);
-      }
-      sum += WindowSeconds(seconds / parts);
-    }
-  }
+Prediction ScheduleCost::Predict(int32_t parts) const {
+  Prediction sum;
+  RunningMax busiest(resources_);
+  for (const Round& round : rounds_) AddRound(round, parts, busiest, sum);
   return sum;
+}
+
+void ScheduleCost::AddRound(const Round& round, int32_t parts, RunningMax& busiest,
+                            Prediction& sum) const {
+  const int32_t hops = static_cast<int32_t>(round.size());
+  const int32_t ramp = std::min(parts, hops) - 1;
+  busiest.Clear(parts);
+  for (int32_t l = 0; l < hops && (l < ramp || parts >= hops); ++l) {
+    if (budget_.Spent()) return;
+    busiest.Add(round[l], [](const Message& message) { return message.prior < 0; });
+    busiest.AddWindows(l < ramp ? 1 : parts - hops + 1, sum);
+  }
+  busiest.Clear(parts);
+  for (int32_t l = hops - 1; l > hops - 1 - ramp; --l) {
+    if (budget_.Spent()) return;
+    busiest.Add(round[l], [](const Message& message) { return message.next < 0; });
+    busiest.AddWindows(1, sum);
+  }
+  if (parts >= hops) return;
+  for (int32_t first = 0; first + parts <= hops; ++first) {
+    busiest.Clear(parts);
+    for (int32_t l = first; l < first + parts; ++l) {
+      if (budget_.Spent()) return;
+      busiest.Add(round[l], [&](const Message& message) { return message.prior < first; });
+    }
+    busiest.AddWindows(1, sum);
+  }
 }
 
 }  // namespace remesh::planner

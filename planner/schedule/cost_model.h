@@ -5,8 +5,11 @@
 #include <string>
 #include <vector>
 
+#include "absl/types/span.h"
 #include "planner/network/links.h"
 #include "planner/schedule/moves.h"
+#include "planner/schedule/rounds.h"
+#include "planner/schedule/timeline.h"
 #include "planner/values/budget.h"
 
 namespace remesh::planner {
@@ -34,41 +37,73 @@ inline constexpr double kHandOverSeconds = 50e-6;
 // How long a window lasts whose busiest link is busy for `busiest_seconds`.
 double WindowSeconds(double busiest_seconds);
 
+// How long a schedule takes.
+struct Prediction {
+  double seconds = 0;
+  double schedule_seconds = 0;  // as if messages cost nothing beside their bytes
+};
+
 // Seconds of a schedule by fluid simulation, for any number of parts. Sharing model: windows follow
 // one another, and within a window all transfers run at rates in proportion to their bytes
-// ("proportional shares"), so that a window lasts as long as its busiest link: max over links of
-// bytes / capacity; but see WindowSeconds(). Since parts are equal, only the windows in which the
-// pipeline fills and drains differ: of the parts + hops - 1 cycles of each round, cycle c runs the
-// hops c - parts + 1 .. c.
+// ("proportional shares"), so that a window lasts as long as its busiest resource:
+//   a NIC, in each direction: bytes / rate + messages x nic_message_seconds
+//   a device's fabric, in each direction: bytes / rate + copies x fabric_message_seconds
+//   an uplink, in each direction: bytes / rate
+//   a host: operations x post_seconds / posting_threads
+// but see WindowSeconds(). A pair of devices has one message in a window, whatever its hops, and
+// across hosts that is one operation of both. More parts do not make the messages of a window
+// fewer; but a pair whose segments have fewer parts counts only in the turns that they use.
+//
+// Since parts are equal, only the windows in which the pipeline fills and drains differ: of the
+// parts + hops - 1 cycles of each round, cycle c runs the hops c - parts + 1 .. c.
 class ScheduleCost {
  public:
-  // REQUIRES: moves in rounds 0 .. rounds - 1 and hops 0 .. hops - 1. `links` and `budget` must
-  // outlive the object. No result must be used once the budget is spent.
-  ScheduleCost(const std::vector<Move>& moves, int32_t rounds, int32_t hops, const Links& links,
-               Budget& budget = Budget::Unlimited());
+  // Uses rounds, hops and min_part_bits of `schedule`. REQUIRES: moves are in rounds 0 .. rounds - 1
+  // and hops 0 .. hops - 1; `list` is of `moves`, which are of `segments`. `budget` must outlive the
+  // object. No result must be used once the budget is spent.
+  ScheduleCost(const std::vector<Move>& moves, const PairList& list,
+               const std::vector<Segment>& segments, const Schedule& schedule, int32_t parts_max,
+               const Links& links, Budget& budget = Budget::Unlimited());
 
-  // O(rounds * hops); with fewer parts than hops O(parts * moves).
-  double Seconds(int32_t parts) const;
+  // O(rounds * (hops + pairs)); with fewer parts than hops O(parts * moves). REQUIRES: 1 <= parts <=
+  // parts_max.
+  Prediction Predict(int32_t parts) const;
 
   // Seconds without the filling of the pipeline and with windows of any length: shows the cost of
   // uneven rounds.
   double SteadySeconds() const;
 
  private:
+  // Something that a window may have to wait for: a link, or a host's posting.
+  struct Resource {
+    double seconds_per_bit = 0;
+    double seconds_per_message = 0;
+  };
   struct Load {
-    int32_t link;
-    int64_t bits;
+    int32_t resource = 0;
+    int32_t messages = 0;  // in every turn, of pairs with no other hop in the round
+    int64_t bits = 0;
   };
-  using HopLoads = std::vector<Load>;  // the same link may appear several times
-  struct Round {
-    std::vector<HopLoads> loads;
-    // Seconds of the first 1, 2 ... hops together, and of the last 1, 2 ..., as if there were one
-    // part.
-    std::vector<double> filling;
-    std::vector<double> draining;
+  // Any other message on a resource.
+  struct Message {
+    int32_t resource = 0;
+    int32_t turns = 0;   // in which the pair sends, at parts_max
+    int32_t prior = -1;  // the pair's hop before in the round, -1: none
+    int32_t next = -1;   // the one after
   };
-  const Links& links_;
+  struct Hop {
+    std::vector<Load> loads;  // a resource at most once
+    std::vector<Message> messages;
+  };
+  using Round = std::vector<Hop>;
+  class Builder;
+  class RunningMax;
+
+  void SetResources(const Links& links);
+  void AddRound(const Round& round, int32_t parts, RunningMax& busiest, Prediction& sum) const;
+
   Budget& budget_;
+  std::vector<Resource> resources_;  // the links, then the hosts
   std::vector<Round> rounds_;
 };
 

@@ -17,15 +17,21 @@ namespace {
 // The most that rounding adds to a part of a move: its part and its two cuts, each to an element of
 // at most 128 bits.
 constexpr int64_t kRoundingBits = 3 * 128;
-// The most loads (rounds * devices) that packing keeps count of: 640 MiB.
+// The most loads (rounds * devices) that packing keeps count of: 768 MiB.
 constexpr int64_t kRoundLoadsMax = int64_t{1} << 24;
 // A pair that takes more than one part in this many of a round is heavy.
-constexpr int64_t kHeavyParts = 8;
+constexpr int64_t kHeavyParts = 64;
+// A pair in place is heavy where its part takes more than one in this many of a window.
+constexpr int64_t kHeavyPartsInPlace = 16;
 // A link may have more to carry in one round than in another, by one part in this many: from the
 // first tolerance that is tried to the last.
-constexpr int64_t kToleratedLeast = 64;
+constexpr int64_t kToleratedLeast = 192;
 constexpr int64_t kToleratedMost = 2;
-// The most pairs of a host, in per cent of the pairs of all rounds, so that light ones find a
+// Over a round, a device may have this much more in flight than the busiest device on average, in
+// per cent. Rounding takes the rest of a window's room, of which the average is at most half.
+constexpr int64_t kMoreInFlight = 30;
+constexpr int64_t kLinksOfDevice = 4;  // NIC and fabric, in both directions
+// The most messages of a device, in per cent of those of all rounds, so that light ones find a
 // place.
 constexpr int64_t kFilledMax = 97;
 
@@ -55,13 +61,17 @@ class Placer {
     for (const PairWork& pair : list.pairs) {
       if (budget.Spent()) return;
       part_bits_.push_back(PartBitsOf(MovesOf(pair)));
-      heavy_.push_back(rounds > 1 && TakesOf(pair) > Shares::kWhole / rounds / kHeavyParts);
+      heavy_.push_back(rounds > 1 && IsHeavy(pair, part_bits_.back()));
     }
   }
 
   std::optional<PlacedMoves> Run() && {
     if (budget_.SpentNow() || !Bearable(rounds_)) return std::nullopt;
-    const std::vector<Parcel> parcels = HeavyParcels();
+    std::vector<Parcel> parcels = HeavyParcels();
+    AddParcelsInPlace(parcels);
+    if (budget_.SpentNow()) return std::nullopt;
+    StableSort(
+        parcels, [](const Parcel& a, const Parcel& b) { return a.id < b.id; }, budget_);
     CopyMoves(parcels.size());
     for (size_t begin = 0, end = 0; begin < parcels.size() && Bearable(); begin = end) {
       while (end < parcels.size() && parcels[end].id == parcels[begin].id) ++end;
@@ -70,6 +80,7 @@ class Placer {
     for (size_t i = 0; i < list_.pairs.size() && Bearable(); ++i) {
       if (!heavy_[i]) PlacePair(i);
     }
+    if (overfull_) return std::nullopt;
     if (!Bearable()) return std::nullopt;
     return PlacedMoves{std::move(moves_), std::max(1, packer_.rounds())};
   }
@@ -79,6 +90,12 @@ class Placer {
   bool Bearable(int64_t rounds) const {
     return rounds * schedule_.parts <= kWindowsMax &&
            rounds * network_.device_count() <= kRoundLoadsMax;
+  }
+
+  // A pair in place uses no link, but has its bits in flight.
+  bool IsHeavy(const PairWork& pair, int64_t part_bits) const {
+    if (pair.from == pair.to) return part_bits > bits_max_ / kHeavyPartsInPlace;
+    return TakesOf(pair) > Shares::kWhole / rounds_ / kHeavyParts;
   }
 
   absl::Span<const int32_t> MovesOf(const PairWork& pair) const {
@@ -117,9 +134,7 @@ class Placer {
   // The heavy pairs in parts, each with its round, pair by pair.
   std::vector<Parcel> HeavyParcels() const {
     std::vector<Parcel> heavy;
-    std::vector<int64_t> room;  // room that light pairs leave
-    for (int32_t link = 0; link < shares_.links().count(); ++link)
-      room.push_back(shares_.BitsOf(link));
+    std::vector<int64_t> room = Rooms();  // that light pairs leave
     for (size_t i = 0; i < list_.pairs.size() && !budget_.Spent(); ++i) {
       const PairWork& pair = list_.pairs[i];
       if (pair.from == pair.to) continue;
@@ -140,37 +155,84 @@ class Placer {
         tolerance.push_back(shares_.BitsOf(link) / rounds_ / part);
       }
       parcels = DealOut(heavy, room, tolerance, static_cast<int32_t>(rounds_), budget_);
-      if (budget_.SpentNow() || FitHosts(parcels)) break;
+      if (budget_.SpentNow() || FitDevices(parcels)) break;
     }
-    if (budget_.SpentNow()) return parcels;
-    StableSort(
-        parcels, [](const Parcel& a, const Parcel& b) { return a.id < b.id; }, budget_);
     return parcels;
   }
 
-  // Whether no host has too many parcels in a round, nor too many pairs in all. The result must not
-  // be used once the budget is spent.
-  bool FitHosts(const std::vector<Parcel>& parcels) const {
-    std::vector<int64_t> in_round(network_.hosts.size() * rounds_, 0);
-    std::vector<int64_t> in_all(network_.hosts.size(), 0);
-    const auto count = [&](const PairWork& pair, int64_t round) {
-      const int32_t hosts[] = {network_.host_of[pair.from], network_.host_of[pair.to]};
-      for (const int32_t host : absl::MakeConstSpan(hosts, hosts[0] == hosts[1] ? 1 : 2)) {
-        ++in_all[host];
-        if (round >= 0) ++in_round[host * rounds_ + round];
-      }
-    };
+  // Heavy pairs in place, each in equal parts over rounds.
+  void AddParcelsInPlace(std::vector<Parcel>& parcels) const {
     for (size_t i = 0; i < list_.pairs.size() && !budget_.Spent(); ++i) {
       const PairWork& pair = list_.pairs[i];
-      if (!heavy_[i] && pair.from != pair.to) count(pair, -1);
+      if (!heavy_[i] || pair.from != pair.to) continue;
+      const int64_t most = part_bits_[i] / (bits_max_ / kHeavyPartsInPlace) + 1;
+      const int64_t count = std::min({rounds_, most, pair.bits});
+      for (int64_t k = 0; k < count; ++k) {
+        const int64_t round = (pair.from + k * rounds_ / count) % rounds_;
+        parcels.push_back({.id = static_cast<int32_t>(i),
+                           .bits = MulDiv(pair.bits, k + 1, count) - MulDiv(pair.bits, k, count),
+                           .round = static_cast<int32_t>(round)});
+      }
     }
+  }
+
+  // What each link may carry over all rounds: no more than the busiest link has time for, nor so
+  // much that a device had too many bits in flight in a round, since all its links add up.
+  std::vector<int64_t> Rooms() const {
+    const Links& links = shares_.links();
+    std::vector<int64_t> of_device(network_.device_count(), 0);
+    std::vector<int64_t> of_link(links.count(), 0);
+    for (const PairWork& pair : list_.pairs) {
+      of_device[pair.from] += pair.bits;
+      if (pair.from == pair.to) continue;
+      of_device[pair.to] += pair.bits;
+      of_link[links.Sender(pair.from, pair.to)] += pair.bits;
+      of_link[links.Receiver(pair.from, pair.to)] += pair.bits;
+    }
+    const int64_t most = *std::max_element(of_device.begin(), of_device.end());
+    const int64_t most_in_flight = most + most / 100 * kMoreInFlight;
+    std::vector<int64_t> rooms(links.count());
+    for (int32_t link = 0; link < links.count(); ++link) {
+      rooms[link] = shares_.BitsOf(link);
+      const int32_t device = DeviceOf(links.all()[link]);
+      if (device < 0) continue;
+      const int64_t spare = (most_in_flight - of_device[device]) / kLinksOfDevice;
+      rooms[link] = std::min(rooms[link], of_link[link] + spare);
+    }
+    return rooms;
+  }
+
+  // The device that alone uses the link, or -1.
+  int32_t DeviceOf(const Link& link) const {
+    if (link.kind == Link::Kind::kFabric) return link.index;
+    if (link.kind == Link::Kind::kDomain) return -1;
+    const std::vector<int32_t>& devices = network_.nics[link.index].devices;
+    return devices.size() == 1 ? devices[0] : -1;
+  }
+
+  // Whether no device sends or receives too many parcels in a round, nor too many messages in all.
+  // The result must not be used once the budget is spent.
+  bool FitDevices(const std::vector<Parcel>& parcels) const {
+    // A device's sends, then its receives.
+    std::vector<int32_t> in_round(2 * network_.device_count() * rounds_, 0);
+    std::vector<int64_t> in_all(2 * network_.device_count(), 0);
+    for (size_t i = 0; i < list_.pairs.size() && !budget_.Spent(); ++i) {
+      const PairWork& pair = list_.pairs[i];
+      if (heavy_[i] || pair.from == pair.to) continue;
+      ++in_all[2 * pair.from];
+      ++in_all[2 * pair.to + 1];
+    }
+    int32_t most = 0;
     for (const Parcel& parcel : parcels) {
       if (budget_.Spent()) return false;
-      count(list_.pairs[parcel.id], parcel.round);
+      const PairWork& pair = list_.pairs[parcel.id];
+      for (const int64_t end : {2 * int64_t{pair.from}, 2 * int64_t{pair.to} + 1}) {
+        ++in_all[end];
+        most = std::max(most, ++in_round[end * rounds_ + parcel.round]);
+      }
     }
-    const int64_t most = rounds_ * kMessagesPerWindowMax / 100 * kFilledMax;
-    return *std::max_element(in_round.begin(), in_round.end()) <= kMessagesPerWindowMax &&
-           *std::max_element(in_all.begin(), in_all.end()) <= most;
+    return most <= kMessagesPerWindowMax && *std::max_element(in_all.begin(), in_all.end()) <=
+                                                rounds_ * kMessagesPerWindowMax / 100 * kFilledMax;
   }
 
   void PlacePair(size_t i) {
@@ -184,51 +246,75 @@ class Placer {
     for (const int32_t m : MovesOf(pair)) {  // each move finds a round of its own
       if (!Bearable()) return;
       Move& move = moves_[m];
+      // In one round there are parts enough for any move.
+      if (rounds_ > 1 && PartBitsOf(move) > bits_max_) overfull_ = true;
       const auto load = LoadOf(pair, PartBitsOf(move), move.hi - move.lo);
       move.round = packer_.Place(pair.from, pair.to, load, rounds_);
     }
   }
 
-  int64_t PartBitsOf(const Parcel& parcel) const {
-    return MulDiv(part_bits_[parcel.id], parcel.bits, list_.pairs[parcel.id].bits) + kRoundingBits +
-           2 * schedule_.slack_bits;
+  // A range of a move that belongs to one parcel of its pair.
+  struct Slice {
+    int32_t move = 0;
+    size_t parcel = 0;
+    int64_t bits = 0;
+  };
+
+  // Deals the moves of one pair out to its parcels, one after another.
+  std::vector<Slice> SlicesOf(absl::Span<const Parcel> parcels) const {
+    std::vector<Slice> slices;
+    size_t parcel = 0;
+    int64_t left = parcels[0].bits;  // bits left of the parcel
+    for (const int32_t m : MovesOf(list_.pairs[parcels[0].id])) {
+      if (budget_.Spent()) return slices;
+      Move rest = given_[m];
+      for (; parcel + 1 < parcels.size(); left += parcels[++parcel].bits) {
+        const int64_t bits = CutAt(rest, left);
+        if (bits == rest.hi - rest.lo) break;
+        if (bits == 0) continue;
+        slices.push_back({m, parcel, bits});
+        rest.lo += bits;
+        left -= bits;
+      }
+      slices.push_back({m, parcel, rest.hi - rest.lo});
+      left -= rest.hi - rest.lo;
+    }
+    return slices;
   }
 
-  int32_t RoundFor(const Parcel& parcel, absl::Span<const int32_t> taken) {
-    const PairWork& pair = list_.pairs[parcel.id];
-    return packer_.PlaceIn(parcel.round, pair.from, pair.to,
-                           LoadOf(pair, PartBitsOf(parcel), parcel.bits), rounds_, taken);
+  // The most bits that a part of each parcel can take.
+  std::vector<int64_t> PartBitsOf(absl::Span<const Slice> slices, size_t parcels) const {
+    std::vector<int64_t> part_bits(parcels, 0);
+    for (const Slice& slice : slices) {
+      Move move = given_[slice.move];
+      move.hi = move.lo + slice.bits;
+      part_bits[slice.parcel] += PartBitsOf(move);
+    }
+    return part_bits;
   }
 
-  // Places all parts of one pair: cuts its moves, one after another, where a part ends.
+  // Places all parcels of one pair and cuts its moves where they end.
   void PlaceParcels(absl::Span<const Parcel> parcels) {
-    for (const Parcel& parcel : parcels) {
-      if (PartBitsOf(parcel) > bits_max_) return PlacePair(parcel.id);
+    const PairWork& pair = list_.pairs[parcels[0].id];
+    const std::vector<Slice> slices = SlicesOf(parcels);
+    const std::vector<int64_t> part_bits = PartBitsOf(slices, parcels.size());
+    if (*std::max_element(part_bits.begin(), part_bits.end()) > bits_max_) {
+      return PlacePair(parcels[0].id);
     }
     std::vector<int32_t> rounds;
-    for (const Parcel& parcel : parcels) {
+    for (size_t i = 0; i < parcels.size(); ++i) {
       if (!Bearable()) return;
-      rounds.push_back(RoundFor(parcel, rounds));
+      const auto load = LoadOf(pair, part_bits[i], parcels[i].bits);
+      rounds.push_back(
+          packer_.PlaceIn(parcels[i].round, pair.from, pair.to, load, rounds_, rounds));
     }
-    size_t part = 0;
-    int64_t left = parcels[0].bits;  // bits left of the part
-    for (int32_t m : MovesOf(list_.pairs[parcels[0].id])) {
-      if (budget_.Spent()) return;
-      for (; part + 1 < parcels.size(); left += parcels[++part].bits) {
-        const int64_t bits = CutAt(moves_[m], left);
-        if (bits == SizeOf(m)) break;
-        if (bits == 0) continue;
-        const int32_t rest = CutOff(m, bits);
-        moves_[m].round = rounds[part];
-        left -= bits;
-        m = rest;
-      }
-      moves_[m].round = rounds[part];
-      left -= SizeOf(m);
+    int32_t m = -1;
+    for (size_t i = 0; i < slices.size(); ++i) {
+      const bool first = i == 0 || slices[i].move != slices[i - 1].move;
+      m = first ? slices[i].move : CutOff(m, slices[i - 1].bits);
+      moves_[m].round = rounds[slices[i].parcel];
     }
   }
-
-  int64_t SizeOf(int32_t m) const { return moves_[m].hi - moves_[m].lo; }
 
   // `bits`, rounded to whole elements of the move.
   int64_t CutAt(const Move& move, int64_t bits) const {
@@ -259,6 +345,7 @@ class Placer {
   std::vector<Move> moves_;
   std::vector<int64_t> part_bits_;  // by pair
   std::vector<bool> heavy_;
+  bool overfull_ = false;  // whether a part of a move is too large for a window
 };
 
 }  // namespace

@@ -18,8 +18,8 @@ struct PlacedMoves {
   int32_t rounds = 1;
 };
 
-// Puts every move into one of about `rounds` rounds, within the limits on bits per device and pairs
-// per host. Reads the number of parts and the limits on parts from `schedule`. `list` is of
+// Puts every move into one of about `rounds` rounds, within the limits on bits and messages per
+// device. Reads the number of parts and the limits on parts from `schedule`. `list` is of
 // `moves`.
 //
 // Symbols. R rounds; pair p has b_p bits, from link u to link v; W(l) is what link l can carry in
@@ -28,8 +28,7 @@ struct PlacedMoves {
 // an eighth of a round.
 //
 // Heavy pairs are dealt out first and exactly, which cuts some of their moves in two (halving.h).
-// The tolerance is W(l) / R / 64; where a host would then have more pairs in a round than a window
-// takes, it is raised, to W(l) / R / 2 at most: pairs are then cut less, and rounds come out less
+// The tolerance is W(l) / R / 64; where a device would then have more messages than a window takes, it is raised, to W(l) / R / 2 at most: pairs are then cut less, and rounds come out less
 // even. Light pairs follow, the largest first, each into the round where its links have least to
 // carry.
 //

@@ -62,41 +62,22 @@ int64_t HeavyFrom(const std::vector<PairWork>& pairs, const Network& network, bo
 
 }  // namespace
 
-int64_t EvenRounds(const std::vector<PairWork>& pairs, const Network& network, int64_t least,
-                   Budget& budget) {
-  if (least == 1) return least;
-  const int64_t heavy_from = HeavyFrom(pairs, network, false, budget);
-  std::vector<int64_t> messages(2 * network.nics.size(), 0);
-  for (const PairWork& pair : pairs) {
-    if (budget.Spent()) return least;
-    if (network.host_of[pair.from] == network.host_of[pair.to] || pair.bits < heavy_from) continue;
-    ++messages[2 * network.nic_of[pair.from]];
-    ++messages[2 * network.nic_of[pair.to] + 1];
-  }
-  const int64_t most = *std::max_element(messages.begin(), messages.end());
-  const auto turns = [&](int64_t rounds) { return rounds * ((most + rounds - 1) / rounds); };
-  int64_t best = least;
-  for (int64_t rounds = least; rounds <= 2 * least; ++rounds) {
-    if (turns(rounds) < turns(best)) best = rounds;
-  }
-  return best;
-}
-
-int64_t RoundsForHeavy(const std::vector<PairWork>& pairs, const Network& network,
-                       int64_t messages_max, Budget& budget) {
+HeavyPairs CountHeavyPairs(const std::vector<PairWork>& pairs, const Network& network,
+                           Budget& budget) {
   const int64_t heavy_from[2] = {HeavyFrom(pairs, network, false, budget),
                                  HeavyFrom(pairs, network, true, budget)};
-  std::vector<int64_t> messages(network.host_count(), 0);
+  std::vector<int64_t> sends(network.device_count(), 0);
+  std::vector<int64_t> receives(network.device_count(), 0);
+  HeavyPairs heavy;
   for (const PairWork& pair : pairs) {
-    if (budget.Spent()) return 1;
-    const int32_t from = network.host_of[pair.from];
-    const int32_t to = network.host_of[pair.to];
-    if (pair.from == pair.to || pair.bits < heavy_from[from == to]) continue;
-    ++messages[from];
-    if (from != to) ++messages[to];
+    if (budget.Spent()) return heavy;
+    const bool inside = network.host_of[pair.from] == network.host_of[pair.to];
+    if (pair.from == pair.to || pair.bits < heavy_from[inside]) continue;
+    ++heavy.count;
+    heavy.most_of_device =
+        std::max({heavy.most_of_device, ++sends[pair.from], ++receives[pair.to]});
   }
-  const int64_t most = *std::max_element(messages.begin(), messages.end());
-  return std::max<int64_t>(1, (most + messages_max - 1) / messages_max);
+  return heavy;
 }
 
 RoundPacker::RoundPacker(const Links& links, int64_t bits_max, int64_t messages_max, Budget& budget)
@@ -111,15 +92,15 @@ bool RoundPacker::Fits(const Round& round, int32_t from, int32_t to, int64_t bit
     if (round.bits[device] > 0 && round.bits[device] + bits > bits_max_) return false;
   }
   if (from == to) return true;
-  return round.messages[network_.host_of[from]] < messages_max_ &&
-         round.messages[network_.host_of[to]] < messages_max_;
+  return round.sends[from] < messages_max_ && round.receives[to] < messages_max_;
 }
 
 void RoundPacker::AddRounds(int64_t count) {
   while (static_cast<int64_t>(rounds_.size()) < count && !budget_.Spent()) {
     rounds_.push_back({std::vector<int64_t>(network_.device_count(), 0),
                        std::vector<int64_t>(links_.count(), 0),
-                       std::vector<int32_t>(network_.host_count(), 0)});
+                       std::vector<int32_t>(network_.device_count(), 0),
+                       std::vector<int32_t>(network_.device_count(), 0)});
   }
 }
 
@@ -148,9 +129,8 @@ void RoundPacker::Put(int32_t r, int32_t from, int32_t to, const Load& load) {
   round.bits[to] += load.bits;
   round.busy[links_.Sender(from, to)] += load.out;
   round.busy[links_.Receiver(from, to)] += load.in;
-  const int32_t hosts[] = {network_.host_of[from], network_.host_of[to]};
-  ++round.messages[hosts[0]];
-  if (hosts[0] != hosts[1]) ++round.messages[hosts[1]];
+  ++round.sends[from];
+  ++round.receives[to];
 }
 
 int32_t RoundPacker::Place(int32_t from, int32_t to, const Load& load, int64_t preferred,

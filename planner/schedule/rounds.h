@@ -29,23 +29,20 @@ struct PairList {
 // The result must not be used once the budget is spent.
 PairList CollectPairs(const std::vector<Move>& moves, Budget& budget = Budget::Unlimited());
 
-// The fewest rounds in which no host has more than `messages_max` heavy pairs. Heavy pairs are
-// those that carry all but a hundredth of the bits that cross hosts, and of the bits that move
-// inside them.
-int64_t RoundsForHeavy(const std::vector<PairWork>& pairs, const Network& network,
-                       int64_t messages_max, Budget& budget = Budget::Unlimited());
+// Heavy pairs are those that carry all but a hundredth of the bits that cross hosts, and of the
+// bits that move inside them.
+struct HeavyPairs {
+  int64_t count = 0;           // of all
+  int64_t most_of_device = 0;  // that one device sends to, or receives from
+};
+HeavyPairs CountHeavyPairs(const std::vector<PairWork>& pairs, const Network& network,
+                           Budget& budget = Budget::Unlimited());
 
-// The number of rounds in [least, 2 * least] over which the heavy messages of the busiest NIC are
-// spread most evenly: n messages over r rounds take r * ceil(n / r) turns. Returns `least` when
-// that is 1.
-int64_t EvenRounds(const std::vector<PairWork>& pairs, const Network& network, int64_t least,
-                   Budget& budget = Budget::Unlimited());
-
-// Puts messages into rounds under limits on bits per device and pairs per host.
+// Puts messages into rounds under limits on bits and messages per device.
 class RoundPacker {
  public:
-  // No device gets more than `bits_max` bits in a round (unless by a single move), no host more
-  // than `messages_max` pairs. Places nothing more once the budget is spent.
+  // No device gets more than `bits_max` bits in a round (unless by a single move), nor sends or
+  // receives more than `messages_max` messages. Places nothing more once the budget is spent.
   RoundPacker(const Links& links, int64_t bits_max, int64_t messages_max,
               Budget& budget = Budget::Unlimited());
 
@@ -74,7 +71,8 @@ class RoundPacker {
   struct Round {
     std::vector<int64_t> bits;      // per device, all together
     std::vector<int64_t> busy;      // per link: shares
-    std::vector<int32_t> messages;  // per host
+    std::vector<int32_t> sends;     // per device
+    std::vector<int32_t> receives;  // per device
   };
   bool Fits(const Round& round, int32_t from, int32_t to, int64_t bits) const;
   int32_t LeastLoaded(int32_t from, int32_t to, const Load& load, int64_t preferred,

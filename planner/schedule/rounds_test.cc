@@ -22,15 +22,24 @@ std::vector<PairWork> AllToAll(int32_t devices) {
   return pairs;
 }
 
-TEST(RoundsTest, MessagesOfAHostAskForRounds) {
-  EXPECT_EQ(RoundsForHeavy(AllToAll(8), MakeTestNetwork(2, 8, 8), 32), 4);
+TEST(RoundsTest, HeavyPairsAreCountedByDeviceAndDirection) {
+  const HeavyPairs heavy = CountHeavyPairs(AllToAll(8), MakeTestNetwork(2, 8, 8));
+  EXPECT_EQ(heavy.count, 2 * 8 * 8);
+  EXPECT_EQ(heavy.most_of_device, 8);
 }
 
-TEST(RoundsTest, RoundsAreMadeEven) {
-  const Network network = MakeTestNetwork(2, 72, 72);
-  EXPECT_EQ(EvenRounds(AllToAll(72), network, 60), 72);
-  EXPECT_EQ(EvenRounds(AllToAll(72), network, 1), 1);
-  EXPECT_EQ(EvenRounds(AllToAll(72), network, 24), 24);
+// A window takes as many sends of a device and as many receives, whatever its neighbours do.
+TEST(RoundsTest, OnlyADevicesOwnMessagesFillItsRound) {
+  const Network network = MakeTestNetwork(2, 4, 4);
+  const Links links(network);
+  RoundPacker packer(links, 1000, 2);
+  EXPECT_EQ(packer.Place(0, 4, {1, 1, 1}, 1), 0);
+  EXPECT_EQ(packer.Place(0, 5, {1, 1, 1}, 1), 0);
+  EXPECT_EQ(packer.Place(1, 4, {1, 1, 1}, 1), 0);
+  EXPECT_EQ(packer.Place(6, 0, {1, 1, 1}, 1), 0);
+  EXPECT_EQ(packer.Place(7, 0, {1, 1, 1}, 1), 0);
+  EXPECT_EQ(packer.Place(0, 6, {1, 1, 1}, 1), 1);  // its third send
+  EXPECT_EQ(packer.Place(2, 4, {1, 1, 1}, 1), 1);  // the third that 4 receives
 }
 
 TEST(RoundsTest, EqualMessagesLoadAllRoundsAlike) {

@@ -9,8 +9,8 @@
 
 namespace remesh::planner {
 
-// The most device pairs of one host that may exchange a message in one window: a bound on NCCL
-// groups.
+// The most messages that a device may send in one window, and the most that it may receive: NCCL
+// runs a rank's group as one kernel up to about so many.
 inline constexpr int64_t kMessagesPerWindowMax = 256;
 inline constexpr int64_t kWindowsMax = int64_t{1} << 20;
 
@@ -41,6 +41,7 @@ struct Timeline {
   Schedule schedule;
   int64_t messages = 0;             // ordered device pairs that exchange bytes, summed over windows
   double predicted_seconds = 0;     // see cost_model.h
+  double schedule_seconds = 0;      // the same, as if messages cost nothing beside their bytes
   std::vector<int64_t> peak_bytes;  // per device: see memory.h
 };
 

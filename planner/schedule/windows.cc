@@ -2,6 +2,7 @@
 #include "planner/schedule/windows.h"
 
 #include <algorithm>
+#include <limits>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -15,6 +16,7 @@
 #include "planner/schedule/placement.h"
 #include "planner/schedule/rounds.h"
 #include "planner/schedule/shares.h"
+#include "planner/values/rational.h"
 #include "planner/values/resize.h"
 #include "planner/values/stable_order.h"
 
@@ -28,13 +30,17 @@ constexpr int64_t kPartBitsMin = int64_t{8} << 18;  // 256 KiB
 constexpr int64_t kPipelinePartsMax = 4096;
 constexpr int64_t kPipelinePartBitsMin = int64_t{8} << 20;
 constexpr double kSavingMin = 1.0 / 64;
-// More even rounds for the busiest devices' messages are looked for where unevenness costs more
-// than this.
-constexpr double kUnevenMax = 1.02;
-// This many times the least rounds are tried where unevenness costs still more: hosts may then have
-// more pairs in all, so that heavy pairs can be cut finer.
-constexpr double kVeryUnevenMax = 1.10;
-constexpr int64_t kMoreRounds = 6;
+// A schedule is good when it takes at most this many times as long as the busiest link, regardless
+// of what messages cost beside their bytes.
+constexpr double kPriceMax = 1.02;
+// Where one round takes at most this many times as long as the busiest link, messages included,
+// and fewer than so many rounds would make messages large, more rounds are not tried.
+constexpr double kCheapMax = 1.03;
+constexpr int64_t kSmallRounds = 4;
+// A schedule of this many times the parts that it needs is worth a comparison with fewer rounds.
+constexpr double kStretchedMin = 1.25;
+// With several rounds messages come to about this size where there are bytes enough for that.
+constexpr int64_t kMessageBits = int64_t{128} << 20;  // 16 MiB
 
 // Most hops in a row: more than any cluster needs; a packed move can count them.
 constexpr int32_t kHopsMax = 32000;
@@ -107,22 +113,58 @@ int64_t EffectiveWindowBytes(int64_t window_bytes) {
 
 namespace {
 
-// The fewest parts, from `least` on, that are about as fast as any other number.
-int64_t ChooseParts(const ScheduleCost& cost, int64_t least, int64_t most, int32_t hops,
-                    Budget& budget) {
-  if (hops == 1) return least;
-  const double at_least = cost.Seconds(static_cast<int32_t>(least));
-  double best = at_least;
-  std::vector<std::pair<int64_t, double>> tried = {{least, at_least}};
-  for (int64_t k = std::max<int64_t>(least + 1, hops); k <= most && !budget.SpentNow();
-       k += (k + 3) / 4) {
-    tried.emplace_back(k, cost.Seconds(static_cast<int32_t>(k)));
-    best = std::min(best, tried.back().second);
+// Chooses the number of parts of a schedule.
+class PartsChooser {
+ public:
+  // `bound`: seconds of the busiest link.
+  PartsChooser(const ScheduleCost& cost, double bound, Budget& budget)
+      : cost_(cost), bound_(bound), budget_(budget) {}
+
+  // The fewest parts in [least, most] that are about as fast as any other number, or as any that
+  // makes a good schedule if there is one.
+  int64_t Choose(int64_t least, int64_t most, int32_t hops) {
+    Try(least);
+    if (hops == 1) return least;
+    for (int64_t k = std::max<int64_t>(least + 1, hops); k <= most && !budget_.SpentNow();
+         k += (k + 3) / 4) {
+      Try(k);
+    }
+    const auto found = std::find_if(tried_.begin(), tried_.end(),
+                                    [&](const auto& one) { return IsEnough(one.second); });
+    if (found == tried_.begin()) return found->first;
+    return Fewest((found - 1)->first, found->first);
   }
-  return std::find_if(tried.begin(), tried.end(),
-                      [&](const auto& one) { return one.second <= best * (1 + kSavingMin); })
-      ->first;
-}
+
+ private:
+  bool IsGood(const Prediction& one) const { return one.schedule_seconds <= kPriceMax * bound_; }
+  bool IsEnough(const Prediction& one) const {
+    return IsGood(one) == any_good_ && one.seconds <= best_ * (1 + kSavingMin);
+  }
+
+  void Try(int64_t parts) {
+    const Prediction one = cost_.Predict(static_cast<int32_t>(parts));
+    tried_.emplace_back(parts, one);
+    if (IsGood(one) < any_good_) return;
+    best_ = IsGood(one) > any_good_ ? one.seconds : std::min(best_, one.seconds);
+    any_good_ = IsGood(one);
+  }
+
+  // The fewest parts in (few, enough] that are enough, give or take one in 32.
+  int64_t Fewest(int64_t few, int64_t enough) const {
+    while (enough - few > std::max<int64_t>(1, few / 32) && !budget_.SpentNow()) {
+      const int64_t middle = few + (enough - few) / 2;
+      (IsEnough(cost_.Predict(static_cast<int32_t>(middle))) ? enough : few) = middle;
+    }
+    return enough;
+  }
+
+  const ScheduleCost& cost_;
+  const double bound_;
+  Budget& budget_;
+  std::vector<std::pair<int64_t, Prediction>> tried_;
+  bool any_good_ = false;
+  double best_ = std::numeric_limits<double>::infinity();
+};
 
 // Finds the number of rounds that is fastest.
 class Scheduler {
@@ -144,19 +186,19 @@ class Scheduler {
 
   // nullopt when the schedule takes too many windows.
   std::optional<Timeline> Run() && {
+    const HeavyPairs heavy = CountHeavyPairs(list_.pairs, links_.network(), budget_);
     if (budget_.SpentNow()) return std::nullopt;
-    const int64_t least =
-        RoundsForHeavy(list_.pairs, links_.network(), kMessagesPerWindowMax, budget_);
-    Try(least);
-    if (least > 1) TryMore(least);
+    const Cost cost = Estimate(moves_.moves, links_, budget_);
+    if (budget_.SpentNow()) return std::nullopt;
+    bound_ = std::max(cost.bottleneck_seconds, cost.fabric_seconds);
+    TryRounds(heavy);
     if (!best_) return std::nullopt;
     Timeline timeline;
     timeline.schedule = best_->schedule;
-    timeline.predicted_seconds = best_->seconds;
-    const bool cut = best_->moves.size() != moves_.moves.size();
-    timeline.messages =
-        CountMessages(cut ? CollectPairs(best_->moves, budget_) : list_, best_->moves,
-                      moves_.segments, best_->schedule, atoms_, budget_);
+    timeline.predicted_seconds = best_->prediction.seconds;
+    timeline.schedule_seconds = best_->prediction.schedule_seconds;
+    timeline.messages = CountMessages(best_->list ? *best_->list : list_, best_->moves,
+                                      moves_.segments, best_->schedule, atoms_, budget_);
     if (budget_.SpentNow()) return std::nullopt;
     timeline.moves = Sorted(best_->moves, best_->schedule, budget_);
     if (budget_.SpentNow()) return std::nullopt;
@@ -167,35 +209,86 @@ class Scheduler {
  private:
   struct Found {
     std::vector<Move> moves;
+    std::optional<PairList> list;  // of the moves, where some of them are cut
     Schedule schedule;
-    double seconds = 0;
-    double steady = 0;  // of its full windows only
+    Prediction prediction;
   };
 
-  // Tries more rounds than `least` where those of the best schedule are too uneven.
-  void TryMore(int64_t least) {
-    if (budget_.SpentNow()) return;
-    const Cost cost = Estimate(moves_.moves, links_, budget_);
-    if (budget_.SpentNow()) return;
-    const double bound = std::max(cost.bottleneck_seconds, cost.fabric_seconds);
-    const auto uneven = [&](double most) { return !best_ || best_->steady > most * bound; };
-    const int64_t even = EvenRounds(list_.pairs, links_.network(), least, budget_);
-    if (uneven(kUnevenMax) && even != least) Try(even);
-    if (uneven(kVeryUnevenMax)) Try(kMoreRounds * least);
+  // One round will do where messages then cost little. Otherwise tries fewer and fewer rounds until
+  // a schedule is good: first as many as make messages large. Where that takes more windows than
+  // the limit on their bytes asks for, to fill the pipeline of relays in time, fewer rounds may be
+  // faster still.
+  void TryRounds(const HeavyPairs& heavy) {
+    const int64_t least =
+        std::max<int64_t>(1, CeilDiv(heavy.most_of_device, kMessagesPerWindowMax));
+    int64_t rounds = std::max(least, RoundsForLargeMessages(heavy));
+    if (least == 1) {
+      Try(1);
+      if (rounds == 1) return;
+      const bool cheap = IsGood() && best_->prediction.seconds <= kCheapMax * bound_;
+      if (rounds < kSmallRounds && cheap) return;
+    }
+    const int64_t last = std::max<int64_t>(2, least);
+    while (!budget_.SpentNow()) {
+      const Outcome outcome = Try(rounds);
+      if (outcome.is_good && !(outcome.is_best && IsStretched())) return;
+      if (rounds <= last) return;
+      rounds = std::max(last, rounds / 2);
+    }
   }
 
-  // Schedules over `rounds` rounds and keeps the result if it is the fastest so far.
-  void Try(int64_t rounds) {
-    if (budget_.SpentNow()) return;
+  // In one round, a heavy pair sends a message in each of the windows that the limit on their bytes
+  // asks for; in more rounds, it sends fewer and larger ones.
+  int64_t RoundsForLargeMessages(const HeavyPairs& heavy) const {
+    int64_t bits = 0;
+    for (const PairWork& pair : list_.pairs) bits += pair.from == pair.to ? 0 : pair.bits;
+    const int64_t large = std::max<int64_t>(1, bits / kMessageBits);
+    const int64_t parts = PartsFor(1);
+    return std::min({heavy.most_of_device, parts, MulDiv(heavy.count, parts, large)});
+  }
+
+  // The fewest parts that keep windows over `rounds` rounds within their limit.
+  int64_t PartsFor(int64_t rounds) const {
+    return std::max(CeilDiv(CeilDiv(busiest_.bits, rounds), window_bits_ / 2), parts_min_);
+  }
+
+  bool IsGood() const { return best_ && IsGood(*best_); }
+  bool IsGood(const Found& found) const {
+    return found.prediction.schedule_seconds <= kPriceMax * bound_;
+  }
+  // Fewer parts mean fewer messages.
+  bool IsBetter(const Found& found) const {
+    if (!best_ || IsGood(found) != IsGood()) return !best_ || IsGood(found);
+    const bool fewer = found.schedule.parts < best_->schedule.parts;
+    const double seconds = found.prediction.seconds;
+    const double best = best_->prediction.seconds;
+    return fewer ? seconds <= best * (1 + kSavingMin) : seconds * (1 + kSavingMin) < best;
+  }
+
+  struct Outcome {
+    bool is_good = false;
+    bool is_best = false;
+  };
+
+  // Schedules over `rounds` rounds and keeps the result if it is the best so far.
+  Outcome Try(int64_t rounds) {
     std::optional<Found> found = Scheduled(rounds);
-    if (found && (!best_ || found->seconds < best_->seconds)) best_ = std::move(found);
+    if (!found) return {};
+    const Outcome outcome{.is_good = IsGood(*found), .is_best = IsBetter(*found)};
+    if (outcome.is_best) best_ = std::move(found);
+    return outcome;
+  }
+
+  // Whether the best schedule takes more windows than the limit on their bytes asks for.
+  bool IsStretched() const {
+    const Schedule& schedule = best_->schedule;
+    return schedule.parts > PartsFor(schedule.rounds) * kStretchedMin;
   }
 
   std::optional<Found> Scheduled(int64_t rounds) const {
-    Found found{.moves = {}, .schedule = schedule_};
+    Found found{.moves = {}, .list = {}, .schedule = schedule_};
     Schedule& schedule = found.schedule;
-    const int64_t least =
-        std::max(CeilDiv(CeilDiv(busiest_.bits, rounds), window_bits_ / 2), parts_min_);
+    const int64_t least = PartsFor(rounds);
     if (least > kWindowsMax) return std::nullopt;
     schedule.parts = static_cast<int32_t>(least);
     std::optional<PlacedMoves> placed =
@@ -203,13 +296,17 @@ class Scheduler {
     if (!placed || budget_.SpentNow()) return std::nullopt;
     schedule.rounds = placed->rounds;
     found.moves = std::move(placed->moves);
-    const ScheduleCost cost(found.moves, schedule.rounds, schedule.hops, links_, budget_);
+    const bool cut = found.moves.size() != moves_.moves.size();
+    if (cut) found.list = CollectPairs(found.moves, budget_);
     if (budget_.SpentNow()) return std::nullopt;
-    const int64_t most =
-        std::min(kPipelinePartsMax, busiest_.bits / schedule.rounds / kPipelinePartBitsMin);
-    schedule.parts = static_cast<int32_t>(ChooseParts(cost, least, most, schedule.hops, budget_));
-    found.seconds = found.moves.empty() ? 0 : cost.Seconds(schedule.parts);
-    found.steady = cost.SteadySeconds();
+    const int64_t most = std::max(
+        least, std::min(kPipelinePartsMax, busiest_.bits / schedule.rounds / kPipelinePartBitsMin));
+    const ScheduleCost cost(found.moves, cut ? *found.list : list_, moves_.segments, schedule,
+                            static_cast<int32_t>(most), links_, budget_);
+    if (budget_.SpentNow()) return std::nullopt;
+    schedule.parts = static_cast<int32_t>(
+        PartsChooser(cost, bound_, budget_).Choose(least, most, schedule.hops));
+    if (!found.moves.empty()) found.prediction = cost.Predict(schedule.parts);
     if ((int64_t{schedule.parts} + schedule.hops - 1) * schedule.rounds > kWindowsMax) {
       return std::nullopt;
     }
@@ -226,6 +323,7 @@ class Scheduler {
   Budget& budget_;
   const PairList list_;
   const Shares shares_;
+  double bound_ = 0;  // seconds of the busiest link
   std::optional<Found> best_;
 };
 

@@ -74,7 +74,7 @@ TEST(WindowsTest, TheMessagesOfOnePairAreCountedWithinTheBudget) {
   EXPECT_EQ(looks, 4);
 }
 
-TEST(WindowsTest, NoHostHasMoreMessagesThanAWindowTakes) {
+TEST(WindowsTest, NoDeviceHasMoreMessagesThanAWindowTakes) {
   Moves moves;
   for (int32_t to = 1; to <= 300; ++to) AddChain(8 * kMega, {{0, to}}, moves);
   const Timeline timeline = Scheduled(moves, 301, 1000 * kMega);

@@ -11,6 +11,7 @@ std::string Certificate::DebugString() const {
   std::vector<std::string> members;
   for (int32_t host : hosts) members.push_back(absl::StrCat("host ", host));
   for (int32_t domain : domains) members.push_back(absl::StrCat("domain ", domain));
+  for (int32_t device : devices) members.push_back(absl::StrCat("device ", device));
   constexpr size_t kShownMax = 8;
   const size_t more = members.size() > kShownMax ? members.size() - kShownMax : 0;
   members.resize(members.size() - more);

@@ -20,12 +20,16 @@ namespace remesh::planner {
 //   members must send the first of these copies if all hosts that may handle the bit in the
 //   children that hold it lie in `members`, and the other copies if all such hosts below the node
 //   do.
-// `capacity` is the sum of the members' capacities in that direction, in bytes per second.
+// A member that is a device stands alone: kIngress and kEgress then speak of devices in place of
+// domains.
+// `capacity` is the sum of the members' capacities in that direction, in bytes per second; a device
+// has its fabric and the NIC that it uses.
 struct Certificate {
   enum class Kind : int8_t { kNone, kIngress, kEgress, kRelay };
   Kind kind = Kind::kNone;
   std::vector<int32_t> hosts;    // members that are hosts, canonical, rising
   std::vector<int32_t> domains;  // members that are domains
+  std::vector<int32_t> devices;  // members that are devices
   int64_t bits = 0;
   int64_t capacity = 1;
 

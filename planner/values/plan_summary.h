@@ -25,8 +25,13 @@ struct PlanSummary {
   double routing_bound_seconds = 0;
   double quality = 1;            // bottleneck_seconds / LB; 1 when both are 0
   double predicted_seconds = 0;  // of the schedule; for the sharing model see cost_model.h
-  double schedule_price = 1;     // predicted_seconds / bottleneck_seconds; 1 when the latter is 0
-  int64_t max_peak_bytes = 0;    // of the device that needs most
+  double schedule_seconds = 0;   // the same, as if messages cost nothing beside their bytes
+  double fabric_seconds = 0;     // of the device whose fabric is busiest, in its busier direction
+  // No plan is faster: a device must move so much through its fabric and its NIC together.
+  double fabric_bound_seconds = 0;
+  // schedule_seconds / max(bottleneck_seconds, fabric_seconds); 1 when both of these are 0.
+  double schedule_price = 1;
+  int64_t max_peak_bytes = 0;  // of the device that needs most
   int32_t windows = 0;
   int64_t messages = 0;  // ordered pairs of devices that exchange bytes, summed over windows
 
@@ -37,11 +42,12 @@ struct PlanSummary {
 // takes far longer than its bytes unless it is very large.
 inline constexpr int32_t kManyWindows = 20'000;
 
-// All that a plan reports of itself, with the proofs of its two bounds.
+// All that a plan reports of itself, with the proofs of its bounds.
 struct Figures {
   PlanSummary summary;
   Certificate lower_bound;    // proves summary.lower_bound_seconds
   Certificate routing_bound;  // proves summary.routing_bound_seconds, where that is more
+  Certificate fabric_bound;   // proves summary.fabric_bound_seconds
 
   friend bool operator==(const Figures&, const Figures&) = default;
 };

@@ -9,6 +9,17 @@
 
 namespace remesh::planner {
 
+// What messages cost beside their bytes: an assumption about the transport, never measured at run
+// time. The defaults are those of NCCL.
+struct MessageCosts {
+  double nic_message_seconds = 2e-6;  // of a NIC for each message, in its direction
+  double fabric_message_seconds = 0;  // of a device's fabric for each copy, in its direction
+  double post_seconds = 1e-6;         // of a thread for each send or receive across hosts
+  int32_t posting_threads = 1;        // of the host
+
+  friend bool operator==(const MessageCosts&, const MessageCosts&) = default;
+};
+
 // One machine: an NVLink (or shared-memory) domain with `nics` equal network cards, full duplex.
 // Device i of n uses NIC floor(i * nics / n).
 struct Host {
@@ -19,6 +30,7 @@ struct Host {
   int32_t nics = 1;
   double fabric_bytes_per_second = 0;  // of one device inside the host, in each direction
   std::string parent;                  // name of a Domain, or "" for the root
+  MessageCosts message_costs = {};
 
   friend bool operator==(const Host&, const Host&) = default;
 };
@@ -45,13 +57,17 @@ struct Topology {
 inline constexpr double kCapacityMax = 70368744177664.0;          // 2^46
 inline constexpr double kCapacitySumMax = 1152921504606846976.0;  // 2^60
 
+// Far above what any transport takes.
+inline constexpr double kMessageSecondsMax = 1;
+inline constexpr int32_t kPostingThreadsMax = 4096;
+
 // The capacity of a host's NICs together, at most 2 * kCapacitySumMax. Counts a NIC only when a
 // device uses it. An integer, so that a sum is the same in any order.
 int64_t NicCapacity(const Host& host);
 
 // INVALID_ARGUMENT unless there is a host; host names and domain names are unique and not empty;
 // device ids are unique and >= 0; every host has a device and nics >= 1; capacities are finite and
-// > 0, and within kCapacitySumMax together; parents exist and form no cycle. Fields:
+// > 0, and within kCapacitySumMax together; costs of messages are within the limits above; parents exist and form no cycle. Fields:
 // "hosts[i].nics" ...
 absl::Status ValidateTopology(const Topology& topology);
 

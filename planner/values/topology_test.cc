@@ -38,6 +38,14 @@ TEST(TopologyTest, WhatIsWrongIsNamed) {
             "hosts[0].nic_bytes_per_second");
   EXPECT_EQ(field([](T& t) { t.hosts[0].fabric_bytes_per_second = std::nan(""); }),
             "hosts[0].fabric_bytes_per_second");
+  EXPECT_EQ(field([](T& t) { t.hosts[0].message_costs.nic_message_seconds = -1; }),
+            "hosts[0].nic_message_seconds");
+  EXPECT_EQ(field([](T& t) { t.hosts[1].message_costs.fabric_message_seconds = std::nan(""); }),
+            "hosts[1].fabric_message_seconds");
+  EXPECT_EQ(field([](T& t) { t.hosts[0].message_costs.post_seconds = HUGE_VAL; }),
+            "hosts[0].post_seconds");
+  EXPECT_EQ(field([](T& t) { t.hosts[0].message_costs.posting_threads = 0; }),
+            "hosts[0].posting_threads");
   EXPECT_EQ(field([](T& t) { t.hosts[0].parent = "nowhere"; }), "hosts[0].parent");
   EXPECT_EQ(field([](T& t) { t.hosts[0].parent = "b"; }), "hosts[0].parent");
   EXPECT_EQ(field([](T& t) { t.domains[1].name = "rack"; }), "domains[1].name");

@@ -203,19 +203,19 @@ TEST_F(PlanStoreTest, AFullDiskIsOneWarningNotOneAPlan) {
 
 TEST_F(PlanStoreTest, LimitsOfBytesAndAgeHold) {
   auto store = Open();
-  store->Store(PlanOf(1));
+  store->Store(PlanOf(2));
   store->Flush();
   options_.limits.max_bytes = store->stats().held.bytes;
   store = nullptr;
   store = Open();
   now_ = now_.load() + absl::Seconds(1);
-  store->Store(PlanOf(1));  // again: replaced, not added
+  store->Store(PlanOf(2));  // again: replaced, not added
   store->Flush();
   EXPECT_EQ(store->stats().held.plans, 1);
-  store->Store(PlanOf(2));
+  store->Store(PlanOf(1));
   store->Flush();
   EXPECT_LE(store->stats().held.bytes, options_.limits.max_bytes);
-  EXPECT_FALSE(store->Find(PlanOf(1)->request).has_value());
+  EXPECT_FALSE(store->Find(PlanOf(2)->request).has_value());
   store = nullptr;
   now_ = now_.load() + options_.limits.max_age + absl::Seconds(1);
   store = Open();

@@ -72,18 +72,16 @@ TEST(KnownCasesTest, HeavyPairsAreSpreadOverRounds) {
     testing::Model model;
     testing::ModelMesh source, target;
     int64_t devices_of_host;
-    double price;
   };
-  // In NVLink domains of 64 the windows of 256 pairs bind: four a GPU.
   for (const Case& one :
-       {Case{testing::DeepSeekV3("bf16"), {1, 16, 16, 16, 1}, {32, 1, 8, 1, 32}, 8, 1.05},
-        Case{testing::Qwen3Moe235b(), {2, 4, 8, 16, 1}, {8, 1, 8, 1, 8}, 64, 1.06},
-        Case{testing::DeepSeekV3("f8e4m3fn"), {1, 4, 32, 16, 1}, {8, 1, 16, 1, 8}, 64, 1.20}}) {
+       {Case{testing::DeepSeekV3("bf16"), {1, 16, 16, 16, 1}, {32, 1, 8, 1, 32}, 8},
+        Case{testing::Qwen3Moe235b(), {2, 4, 8, 16, 1}, {8, 1, 8, 1, 8}, 64},
+        Case{testing::DeepSeekV3("f8e4m3fn"), {1, 4, 32, 16, 1}, {8, 1, 16, 1, 8}, 64}}) {
     const PlanSummary summary = PlanFor(ModelSpec(one.model, one.source, one.target,
                                                   Targets::kOtherDevices, one.devices_of_host))
                                     .plan.summary();
     EXPECT_LE(summary.quality, 1.001);
-    EXPECT_LE(summary.schedule_price, one.price);
+    EXPECT_LE(summary.schedule_price, 1.02);
   }
 }
 
@@ -117,11 +115,13 @@ TEST(KnownCasesTest, AnAllGatherTakesTwoHops) {
 TEST(KnownCasesTest, CutPairsAreValid) {
   testing::SpecBuilder builder;
   builder.AddHosts(4, {.devices = 20, .nics = 20});
-  builder.Add("w", {400, 400}, "f32", builder.Sharding(testing::HloTiles({40}, {{0}, {}}), 0, 40),
+  builder.Add("w", {40'000, 400'000}, "f32",
+              builder.Sharding(testing::HloTiles({40}, {{0}, {}}), 0, 40),
               builder.Sharding(testing::HloTiles({40}, {{}, {0}}), 40, 40));
   const v1::Sharding whole = testing::HloTiles({1}, {{}});
-  builder.Add("long", {12345}, "bf16", builder.Sharding(whole, 0, 1),
+  builder.Add("long", {1'000'000'000}, "bf16", builder.Sharding(whole, 0, 1),
               builder.Sharding(whole, 40, 1));
+  builder.spec().mutable_options()->set_window_bytes(32 << 20);  // small messages in one round
   const Planned planned = PlanFor(builder.spec());
   EXPECT_GT(planned.plan.rep().schedule.rounds, 1);
   int64_t parts = 0;

@@ -116,6 +116,11 @@ void CheckBounds(const Planned& planned, const TrafficReport& traffic) {
   const absl::Status lower = testing::CheckCertificate(
       request, planned.plan.lower_bound_certificate(), summary.lower_bound_seconds);
   EXPECT_TRUE(lower.ok()) << lower;
+  const absl::Status fabric = testing::CheckCertificate(
+      request, planned.plan.fabric_bound_certificate(), summary.fabric_bound_seconds);
+  EXPECT_TRUE(fabric.ok()) << fabric;
+  EXPECT_LE(summary.fabric_bound_seconds,
+            std::max(summary.bottleneck_seconds, summary.fabric_seconds) * (1 + 1e-9) + 1e-15);
   if (summary.routing_bound_seconds > summary.lower_bound_seconds) {
     const absl::Status routing = testing::CheckCertificate(
         request, planned.plan.routing_bound_certificate(), summary.routing_bound_seconds);
@@ -140,7 +145,9 @@ void CheckPlan(const ReshardRequest& request, bool optimal) {
   const PlanSummary& summary = plan.summary();
   EXPECT_EQ(summary.total_bytes, summary.kept_bytes + summary.local_bytes + summary.crossing_bytes);
   EXPECT_LE(summary.lower_bound_seconds, summary.bottleneck_seconds * (1 + 1e-9) + 1e-15);
-  EXPECT_LE(summary.bottleneck_seconds, summary.predicted_seconds * (1 + 1e-9));
+  EXPECT_LE(summary.bottleneck_seconds, summary.schedule_seconds * (1 + 1e-9));
+  EXPECT_LE(summary.fabric_seconds, summary.schedule_seconds * (1 + 1e-9));
+  EXPECT_LE(summary.schedule_seconds, summary.predicted_seconds);
   if (optimal) CheckBounds(*planned, traffic);
 }
 

@@ -33,12 +33,12 @@ TEST(SamePlansTest, AFormatStandsForOneWayToPlan) {
   const std::string what_to_do =
       "The planner answers as it did not before. If that is meant, raise kPlanBytesFormat, so that "
       "no plan on disk is served in place of the new one, and put the new number and sums here.";
-  EXPECT_EQ(kPlanBytesFormat, 8) << what_to_do;
-  EXPECT_EQ(SumOfPlans(300, [](ReshardRequest&) {}), "c6738d966ae0364c") << what_to_do;
-  EXPECT_EQ(SumOfPlans(100, [](ReshardRequest& r) { r.options.donate = true; }), "9f6ee00febb8f857")
+  EXPECT_EQ(kPlanBytesFormat, 9) << what_to_do;
+  EXPECT_EQ(SumOfPlans(300, [](ReshardRequest&) {}), "b8e94b9282578f55") << what_to_do;
+  EXPECT_EQ(SumOfPlans(100, [](ReshardRequest& r) { r.options.donate = true; }), "09b2573ab9bdfc78")
       << what_to_do;
   EXPECT_EQ(SumOfPlans(100, [](ReshardRequest& r) { r.options.free_target_order = true; }),
-            "6efdfe91b359f80b")
+            "95c8caef608afae7")
       << what_to_do;
 }
 

@@ -24,6 +24,8 @@ namespace {
 struct Spread {
   std::set<int32_t> holders;
   std::set<int32_t> needers;
+  std::set<int64_t> holding_devices;
+  std::set<int64_t> needing_devices;
 };
 
 class Counter {
@@ -76,6 +78,11 @@ class Counter {
       }
       bytes_per_second += host.nic_bytes_per_second * static_cast<double>(nics.size());
     }
+    for (const int32_t device : certificate_.devices) {
+      const planner::Host& host = request_.topology.hosts[host_of_.at(device)];
+      bytes_per_second += host.fabric_bytes_per_second;
+      bytes_per_second += carrying_.contains(device) ? host.nic_bytes_per_second : 0;
+    }
     for (int32_t d : certificate_.domains) {
       const planner::Domain& domain = request_.topology.domains[d];
       bytes_per_second += certificate_.kind == Certificate::Kind::kIngress
@@ -90,14 +97,19 @@ class Counter {
                std::map<std::pair<int64_t, int64_t>, Spread>& elements) {
     for (const planner::Tile& tile : placement.layout->tiles) {
       std::set<int32_t> hosts;
+      std::set<int64_t> devices;
       for (int32_t p : tile.positions) {
         const int64_t id = (*placement.devices)[p];
-        if (!lost_.contains(id)) hosts.insert(host_of_.at(id));
+        if (lost_.contains(id)) continue;
+        hosts.insert(host_of_.at(id));
+        devices.insert(id);
       }
       for (const planner::Box& box : tile.boxes) {
         ForEachIndex(array.shape, box, [&](int64_t index) {
           Spread& spread = elements[{tile.subgroup, index}];
           (is_target ? spread.needers : spread.holders).insert(hosts.begin(), hosts.end());
+          (is_target ? spread.needing_devices : spread.holding_devices)
+              .insert(devices.begin(), devices.end());
         });
       }
     }
@@ -128,6 +140,7 @@ class Counter {
 
   // How often the members must receive or send this element.
   int64_t Times(const Spread& spread) const {
+    if (!certificate_.devices.empty()) return TimesOfDevice(spread);
     const std::set<std::string> holders = MembersOf(spread.holders);
     const std::set<std::string> needers = MembersOf(spread.needers);
     if (certificate_.kind == Certificate::Kind::kIngress) {
@@ -148,6 +161,19 @@ class Counter {
       if (member.empty() || !holders.contains(member)) return 1;
     }
     return 0;
+  }
+
+  // The same for a certificate of one device.
+  int64_t TimesOfDevice(const Spread& spread) const {
+    const int64_t device = certificate_.devices.front();
+    std::set<int64_t> others = spread.needing_devices;
+    others.erase(device);
+    if (certificate_.kind == Certificate::Kind::kEgress) {
+      return spread.holding_devices == std::set{device} && !others.empty() ? 1 : 0;
+    }
+    return others.size() < spread.needing_devices.size() && !spread.holding_devices.contains(device)
+               ? 1
+               : 0;
   }
 
   // The host and what it lies in, from the top.
