@@ -72,16 +72,9 @@ void CountPlan(const Plan& plan, benchmark::State& state) {
   counters["quality"] = s.quality;
   counters["predicted_seconds"] = s.predicted_seconds;
   counters["hops"] = plan.rep().schedule.hops;
-  [&](const auto& now) {
-    if constexpr (requires { now.fabric_seconds; }) {
-      counters["schedule_seconds"] = now.schedule_seconds;
-      counters["fabric_seconds"] = now.fabric_seconds;
-      counters["fabric_bound_seconds"] = now.fabric_bound_seconds;
-    } else {
-      counters["schedule_seconds"] = now.predicted_seconds;
-      counters["fabric_seconds"] = counters["fabric_bound_seconds"] = 0;
-    }
-  }(s);
+  counters["schedule_seconds"] = s.schedule_seconds;
+  counters["fabric_seconds"] = s.fabric_seconds;
+  counters["fabric_bound_seconds"] = s.fabric_bound_seconds;
   counters["total_bytes"] = static_cast<double>(s.total_bytes);
   counters["kept_bytes"] = static_cast<double>(s.kept_bytes);
   counters["peak_bytes"] = static_cast<double>(s.max_peak_bytes);
