@@ -135,9 +135,15 @@ Table SummaryTable(const v1::CreatePlanResponse& response, bool here) {
                 absl::StrCat(FormatSeconds(s.lower_bound_seconds()), " (", s.certificate(), ")")});
   table.AddRow({"routing bound", FormatSeconds(s.routing_bound_seconds())});
   table.AddRow({"quality", absl::StrFormat("%.3f", s.quality())});
-  table.AddRow({"predicted", absl::StrFormat("%s, %.3f x the busiest link (%s)",
-                                             FormatSeconds(s.predicted_seconds()),
-                                             s.schedule_price(), s.sharing_model())});
+  table.AddRow(
+      {"fabric", absl::StrFormat("%s of at least %s (%s)", FormatSeconds(s.fabric_seconds()),
+                                 FormatSeconds(s.fabric_bound_seconds()), s.fabric_certificate())});
+  table.AddRow(
+      {"schedule", absl::StrFormat("%s, %.3f x the busiest link or fabric",
+                                   FormatSeconds(s.schedule_seconds()), s.schedule_price())});
+  table.AddRow(
+      {"predicted", absl::StrFormat("%s with what messages cost (%s)",
+                                    FormatSeconds(s.predicted_seconds()), s.sharing_model())});
   table.AddRow({"peak per device", FormatBytes(s.max_peak_bytes())});
   table.AddRow({"windows", absl::StrCat(s.windows())});
   table.AddRow({"messages", absl::StrCat(s.messages())});

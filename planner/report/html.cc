@@ -38,6 +38,10 @@ void WriteSummary(const CanonicalRequest& request, const PlanSummary& s, JsonWri
   json.Key("lowerBoundSeconds").Double(s.lower_bound_seconds);
   json.Key("routingBoundSeconds").Double(s.routing_bound_seconds);
   json.Key("quality").Double(s.quality).Key("predictedSeconds").Double(s.predicted_seconds);
+  json.Key("scheduleSeconds").Double(s.schedule_seconds);
+  json.Key("schedulePrice").Double(s.schedule_price);
+  json.Key("fabricSeconds").Double(s.fabric_seconds);
+  json.Key("fabricBoundSeconds").Double(s.fabric_bound_seconds);
   json.Key("maxPeakBytes").Int(s.max_peak_bytes).Key("windows").Int(s.windows);
   json.Key("messages").Int(s.messages).EndObject();
 }

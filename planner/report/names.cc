@@ -77,6 +77,19 @@ std::string Names::Nic(int32_t nic) const {
   return absl::StrCat("NIC ", at - nics.begin(), " of host ", Host(host));
 }
 
+std::string FabricBoundInWords(const Plan& plan, const Binding& binding) {
+  const Certificate& certificate = plan.fabric_bound_certificate();
+  if (certificate.kind == Certificate::Kind::kNone) return "no device has to move anything";
+  const double bytes = static_cast<double>(certificate.bits) / 8;
+  const double capacity = static_cast<double>(certificate.capacity);
+  const bool in = certificate.kind == Certificate::Kind::kIngress;
+  return absl::StrFormat(
+      "device %d %s %s: at %s/s of its fabric and NIC together, %s",
+      binding.device_ids[certificate.devices[0]], in ? "must receive" : "alone holds",
+      absl::StrCat(BytesText(bytes), in ? " that it does not hold" : " that others need"),
+      BytesText(capacity), SecondsText(bytes / capacity));
+}
+
 std::string Words(const Certificate& certificate, const Binding& binding) {
   if (certificate.kind == Certificate::Kind::kNone) return "nothing has to cross the network";
   const std::string who = Members(certificate, binding);

@@ -33,6 +33,9 @@ std::string Words(const Certificate& certificate, const Binding& binding);
 // The proof of a plan's lower bound, and of T0 where that is more, in words.
 std::string BoundInWords(const Plan& plan, const Binding& binding);
 
+// The proof of a plan's fabric bound, in words.
+std::string FabricBoundInWords(const Plan& plan, const Binding& binding);
+
 // Whether `a` comes before `b` in the order in which a person lists names: runs of digits compare
 // by value, all else by character.
 bool NaturalLess(std::string_view a, std::string_view b);

@@ -7,6 +7,7 @@
 
 #include <random>
 
+#include "absl/strings/str_cat.h"
 #include "base/error.h"
 #include "planner/codec/plan_bytes.h"
 #include "planner/make_plan.h"
@@ -152,6 +153,18 @@ TEST(ExportedPlanTest, AFileOfAnotherFormatOrSizeIsRefused) {
   ExpectInvalid(Import(testing::Resealed(bytes)).status());
   bytes[19] = 0;
   EXPECT_TRUE(Import(testing::Resealed(bytes)).ok());
+}
+
+TEST(ExportedPlanTest, APlanOfTheFormatBeforeIsRefusedWithBothNumbers) {
+  const Made made = Make(Spec());
+  v1::ExportedPlan file;
+  file.set_spec(Spec().SerializeAsString());
+  file.set_plan(testing::OfFormatBefore(EncodePlan(made.canonicalized.canonical, made.plan)));
+  const absl::Status status = Import(*EncodeExport(file)).status();
+  ExpectInvalid(status);
+  const std::string numbers = absl::StrCat("format ", planner::kPlanBytesFormat - 1,
+                                           ", this program reads ", planner::kPlanBytesFormat);
+  EXPECT_NE(status.message().find(numbers), std::string::npos) << status;
 }
 
 // A hostile file may have digests that fit. If it is accepted, its plan must still be right.

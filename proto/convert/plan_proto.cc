@@ -135,6 +135,10 @@ v1::PlanSummary SummaryOf(const Plan& plan, const Binding& binding) {
   message.set_messages(summary.messages);
   message.set_schedule_price(summary.schedule_price);
   message.set_sharing_model(planner::kSharingModel);
+  message.set_schedule_seconds(summary.schedule_seconds);
+  message.set_fabric_seconds(summary.fabric_seconds);
+  message.set_fabric_bound_seconds(summary.fabric_bound_seconds);
+  message.set_fabric_certificate(planner::FabricBoundInWords(plan, binding));
   return message;
 }
 

@@ -36,17 +36,25 @@ TEST_F(PlanStoreTest, ACorruptRowIsSetAsideAndReplaced) {
 
 TEST_F(PlanStoreTest, APlanOfAnotherReleaseIsMadeAnewAndIsNoDamage) {
   const auto plan = PlanOf(1);
-  Open()->Store(plan);
-  const std::string bytes = testing::OfNextFormat(planner::EncodePlan(plan->request, plan->plan));
-  std::string packed(ZSTD_compressBound(bytes.size()), '\0');
-  packed.resize(ZSTD_compress(packed.data(), packed.size(), bytes.data(), bytes.size(), 3));
-  Execute("UPDATE plans SET bytes = x'" + absl::BytesToHexString(packed) + "'");
-  auto store = Open();
-  EXPECT_FALSE(store->Find(plan->request).has_value());
-  store->Store(plan);
-  store->Flush();
-  EXPECT_TRUE(store->Find(plan->request).has_value());
-  EXPECT_EQ(store->stats().evictions.corrupt, 0);
+  const std::string ours = planner::EncodePlan(plan->request, plan->plan);
+  {
+    auto store = Open();
+    store->Store(plan);
+    EXPECT_TRUE(store->Pin(NameOf("plans/x", plan->request.fingerprint)).ok());
+  }
+  for (const std::string& bytes : {testing::OfFormatBefore(ours), testing::OfNextFormat(ours)}) {
+    std::string packed(ZSTD_compressBound(bytes.size()), '\0');
+    packed.resize(ZSTD_compress(packed.data(), packed.size(), bytes.data(), bytes.size(), 3));
+    Execute("UPDATE plans SET bytes = x'" + absl::BytesToHexString(packed) + "'");
+    auto store = Open();
+    EXPECT_FALSE(store->Find(plan->request).has_value());
+    store->Store(plan);
+    store->Flush();
+    EXPECT_TRUE(store->Find(plan->request).has_value());
+    EXPECT_EQ(store->stats().evictions.corrupt, 0);
+    ASSERT_EQ(store->PinnedNames().size(), 1u);
+    EXPECT_EQ(store->PinnedNames()[0].name, "plans/x");
+  }
 }
 
 TEST_F(PlanStoreTest, APlanUnderAnothersFingerprintIsNoAnswer) {

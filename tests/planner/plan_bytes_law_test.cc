@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "base/error.h"
 #include "planner/codec/plan_bytes.h"
 #include "planner/make_plan.h"
@@ -221,9 +222,15 @@ TEST(PlanBytesLawTest, AnotherFormatIsSaidSo) {
   const auto answered = Answered(1);
   ASSERT_TRUE(answered.has_value());
   const std::string bytes = EncodePlan(answered->request, answered->plan);
-  const absl::Status status = DecodePlan(testing::OfNextFormat(bytes)).status();
-  EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
-  EXPECT_EQ(GetErrorInfo(status).reason, "PLAN_BYTES_FORMAT");
+  for (const int by : {-1, 1}) {
+    const std::string of_other =
+        by < 0 ? testing::OfFormatBefore(bytes) : testing::OfNextFormat(bytes);
+    const absl::Status status = DecodePlan(of_other).status();
+    EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
+    EXPECT_EQ(GetErrorInfo(status).reason, "PLAN_BYTES_FORMAT");
+    EXPECT_EQ(status.message(), absl::StrCat("the plan's bytes have format ", kPlanBytesFormat + by,
+                                             ", this program reads ", kPlanBytesFormat));
+  }
 }
 
 }  // namespace

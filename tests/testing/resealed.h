@@ -23,4 +23,10 @@ inline std::string OfNextFormat(std::string bytes) {
   return Resealed(std::move(bytes));
 }
 
+// The same, as a program wrote that knew the format before.
+inline std::string OfFormatBefore(std::string bytes) {
+  bytes[8] -= 2;
+  return Resealed(std::move(bytes));
+}
+
 }  // namespace remesh::testing

@@ -52,17 +52,23 @@ function drawFigures() {
 
 // ---- times ----
 function predictedReason() {
-  const price = s.bottleneckSeconds > 0 ? s.predictedSeconds / s.bottleneckSeconds : 0, windows = plural(s.windows, 'window');
+  const above = s.predictedSeconds - s.scheduleSeconds;
+  const messages = above > 0.0005 * s.predictedSeconds ? ` Messages cost ${seconds(above)} of it beside their bytes.` : '';
+  return scheduleReason() + messages;
+}
+function scheduleReason() {
+  const busiest = Math.max(s.bottleneckSeconds, s.fabricSeconds), price = busiest > 0 ? s.schedulePrice : 0;
+  const windows = plural(s.windows, 'window'), binds = s.fabricSeconds > s.bottleneckSeconds ? 'fabric' : 'link';
   if (s.windows === 0) return 'Nothing moves between devices.';
-  if (s.predictedSeconds < 1.05 * s.windowSecondsMin * s.windows && price > 1.05) {
+  if (s.scheduleSeconds < 1.05 * s.windowSecondsMin * s.windows && price > 1.05) {
     return `The bytes are few: to start and end a window takes ${seconds(s.windowSecondsMin)}, and there ` +
       (s.windows === 1 ? 'is one.' : `are ${count(s.windows)}.`);
   }
-  if (price > 0 && price < 1.0005) return `${windows}, as long as the busiest link needs.`;
+  if (price > 0 && price < 1.0005) return `${windows}, as long as the busiest ${binds} needs.`;
   if (price > 0 && price < 1.5) {
-    return `${windows} one after another, ${percent(price - 1)} above its busiest link: pipelines fill and drain, rounds differ.`;
+    return `${windows} one after another, ${percent(price - 1)} above its busiest ${binds}: pipelines fill and drain, rounds differ.`;
   }
-  return `${windows} one after another: they are short, differ in what binds, or copies inside hosts take longer.`;
+  return `${windows} one after another: they are short, or differ in what binds.`;
 }
 // "What binds: the way into 64 hosts alike (h16 … h79)."
 function bindingText() {
@@ -74,9 +80,13 @@ function bindingText() {
   return ways.length ? ` What binds: ${ways.join('; ')}.` : '';
 }
 function drawTimes() {
-  const most = Math.max(s.predictedSeconds, s.bottleneckSeconds, s.routingBoundSeconds, s.lowerBoundSeconds) || 1;
+  const most = Math.max(s.predictedSeconds, s.bottleneckSeconds, s.fabricSeconds, s.routingBoundSeconds, s.lowerBoundSeconds) || 1;
   const rows = [['predicted time', 'This plan, predicted', s.predictedSeconds, predictedReason(), '--cross'],
     ['busiest link', 'Its busiest link', s.bottleneckSeconds, `${data.bottleneck}.${bindingText()}`, '--late']];
+  if (s.fabricSeconds > 0) {
+    rows.push(['busiest fabric', 'Its busiest fabric', s.fabricSeconds,
+      `Inside hosts, of one device; no plan needs less than ${seconds(s.fabricBoundSeconds)} for fabric and NIC together.`, '--late']);
+  }
   if (data.routingCertificate) {
     rows.push(['T0', 'Any plan without third hosts (T0)', s.routingBoundSeconds, data.routingCertificate, '--kept']);
   }

@@ -78,11 +78,12 @@ const barCell = (part, colour, text) => box('td', undefined, box('div', 'bar', b
 
 // ---- terms: explained in place, on hover, focus and touch, and all together at the end ----
 const terms = {
-  'predicted time': 'How long the plan takes by its topology: windows follow one another, each as long as its busiest link needs, ' +
-    'but no shorter than it takes to start and end one.',
+  'predicted time': 'How long the plan takes by its topology: windows follow one another, each as long as its busiest link needs ' +
+    'for bytes and messages, but no shorter than it takes to start and end one.',
   'lower bound': 'No plan is faster, whatever it does: some bytes have to pass links of this capacity.',
   'T0': 'No plan without help of third hosts is faster. The planner aims at this.',
   'busiest link': 'The NIC or uplink that needs longest for its bytes, in its busier direction.',
+  'busiest fabric': 'The device that needs longest for what it exchanges inside its host, such as over NVLink, in its busier direction.',
   'busy for': 'How long a link needs for its bytes alone: what bounds every schedule from below.',
   'quality Q': 'Seconds of the busiest link over the lower bound: 1 is the best there can be.',
   'window': 'A set of transfers that may be in flight together: what bounds memory in flight.',
