@@ -102,6 +102,7 @@ absl::Status CheckSpeed(const PlanRep& rep, const ReshardRequest& request, const
     return TooSlow("its busiest link takes", summary.bottleneck_seconds, bound);
   }
   Moves moves{.segments = segments, .moves = timeline.moves, .slack_bits = rep.schedule.slack_bits};
+  for (Move& move : moves.moves) move.round = 0;
   const absl::StatusOr<TimedMoves> own =
       MakeTimeline(request, atoms, std::move(moves), network, budget);
   RETURN_IF_ERROR(budget.Check());

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <tuple>
+#include <utility>
 
 namespace remesh::planner {
 
@@ -35,18 +36,11 @@ double WindowSeconds(double busiest_seconds) {
 class ScheduleCost::RunningMax {
  public:
   explicit RunningMax(const std::vector<Resource>& resources)
-      : resources_(resources),
-        bits_(resources.size(), 0),
-        messages_(resources.size(), 0),
-        is_used_(resources.size(), false) {}
+      : resources_(resources), sums_(resources.size()) {}
 
   // Begins a window of hops in `parts` parts each.
   void Clear(int32_t parts) {
-    for (const int32_t i : used_) {
-      bits_[i] = 0;
-      messages_[i] = 0;
-      is_used_[i] = false;
-    }
+    for (const int32_t i : used_) sums_[i] = {};
     used_.clear();
     parts_ = parts;
     busiest_ = {};
@@ -56,13 +50,14 @@ class ScheduleCost::RunningMax {
   template <typename Counts>
   void Add(const Hop& hop, const Counts& counts) {
     for (const Load& load : hop.loads) {
-      Use(load.resource);
-      bits_[load.resource] += load.bits;
-      messages_[load.resource] += load.messages;
+      Sum& sum = Use(load.resource);
+      sum.bits += load.bits;
+      sum.messages += load.messages;
     }
     for (const Message& message : hop.messages) {
       if (!counts(message)) continue;
-      messages_[message.resource] += std::min(1.0, static_cast<double>(message.turns) / parts_);
+      const double share = std::min(1.0, static_cast<double>(message.turns) / parts_);
+      sums_[message.resource].messages += share;
     }
     for (const Load& load : hop.loads) Raise(load.resource);
   }
@@ -76,23 +71,28 @@ class ScheduleCost::RunningMax {
   const Prediction& busiest() const { return busiest_; }
 
  private:
-  void Use(int32_t i) {
-    if (is_used_[i]) return;
-    is_used_[i] = true;
-    used_.push_back(i);
+  // What a resource has to carry so far.
+  struct Sum {
+    int64_t bits = 0;
+    double messages = 0;
+    bool is_used = false;
+  };
+
+  Sum& Use(int32_t i) {
+    if (!std::exchange(sums_[i].is_used, true)) used_.push_back(i);
+    return sums_[i];
   }
 
   void Raise(int32_t i) {
-    const double bytes = resources_[i].seconds_per_bit * static_cast<double>(bits_[i]) / parts_;
-    const double all = bytes + resources_[i].seconds_per_message * messages_[i];
+    const Sum& sum = sums_[i];
+    const double bytes = resources_[i].seconds_per_bit * static_cast<double>(sum.bits) / parts_;
+    const double all = bytes + resources_[i].seconds_per_message * sum.messages;
     busiest_.schedule_seconds = std::max(busiest_.schedule_seconds, bytes);
     busiest_.seconds = std::max(busiest_.seconds, all);
   }
 
   const std::vector<Resource>& resources_;
-  std::vector<int64_t> bits_;
-  std::vector<double> messages_;
-  std::vector<bool> is_used_;
+  std::vector<Sum> sums_;  // by resource
   std::vector<int32_t> used_;
   int32_t parts_ = 1;
   Prediction busiest_;
@@ -108,7 +108,11 @@ class ScheduleCost::Builder {
         min_part_bits_(schedule.min_part_bits),
         parts_max_(parts_max),
         links_(links),
-        cost_(cost) {}
+        cost_(cost),
+        hops_(schedule.hops) {
+    const size_t cells = cost.rounds_.size() * schedule.hops * cost.resources_.size();
+    if (cells <= kCellsMin + kCellsOfMove * moves.size()) at_.assign(cells, -1);
+  }
 
   // Adds the moves of one pair.
   void Add(absl::Span<const int32_t> moves) {
@@ -127,8 +131,9 @@ class ScheduleCost::Builder {
     }
   }
 
-  // Adds up the loads of each resource in each hop.
+  // Adds up the loads of each resource in each hop, where that is not done yet.
   void Merge() {
+    if (!at_.empty()) return;
     std::vector<int32_t> at(cost_.resources_.size(), -1);
     for (Round& round : cost_.rounds_) {
       for (Hop& hop : round) {
@@ -139,11 +144,16 @@ class ScheduleCost::Builder {
   }
 
  private:
+  // Loads are found in a table where it has no more cells than this.
+  static constexpr size_t kCellsMin = size_t{1} << 16;
+  static constexpr size_t kCellsOfMove = 4;
+
   // Adds the moves of one pair in one round, by rising hop.
   void AddInRound(absl::Span<const int32_t> moves) {
     const Move& any = moves_[moves[0]];
-    int64_t turns = 0;
+    int64_t turns = parts_max_ == 1 ? 1 : 0;
     for (const int32_t m : moves) {
+      if (turns >= parts_max_) break;
       const int64_t size = segments_[moves_[m].segment].size();
       turns = std::min<int64_t>(parts_max_, turns + (size + min_part_bits_ - 1) / min_part_bits_);
     }
@@ -156,24 +166,40 @@ class ScheduleCost::Builder {
         bits += moves_[moves[end]].hi - moves_[moves[end]].lo;
       }
       message.next = end < moves.size() ? moves_[moves[end]].hop : -1;
-      Hop& hop = cost_.rounds_[any.round][hop_index];
-      AddBits(any.from_device, any.to_device, bits, hop);
-      AddMessages(any.from_device, any.to_device, plain, message, hop);
+      AddBits(any.from_device, any.to_device, bits, {any.round, hop_index});
+      AddMessages(any.from_device, any.to_device, plain, message, {any.round, hop_index});
       message.prior = hop_index;
     }
   }
 
-  void AddBits(int32_t from, int32_t to, int64_t bits, Hop& hop) const {
-    links_.ForEachOnPath(
-        from, to, [&](int32_t link) { hop.loads.push_back({.resource = link, .bits = bits}); });
+  struct Place {
+    int32_t round = 0;
+    int32_t hop = 0;
+  };
+  Hop& HopAt(Place place) const { return cost_.rounds_[place.round][place.hop]; }
+
+  // The load of a resource; without a table a new one, to be merged with the others.
+  Load& LoadAt(Place place, int32_t resource) {
+    std::vector<Load>& loads = HopAt(place).loads;
+    if (!at_.empty()) {
+      const size_t hop = static_cast<size_t>(place.round) * hops_ + place.hop;
+      int32_t& at = at_[hop * cost_.resources_.size() + resource];
+      if (at >= 0) return loads[at];
+      at = static_cast<int32_t>(loads.size());
+    }
+    return loads.emplace_back(Load{.resource = resource});
   }
 
-  void AddMessages(int32_t from, int32_t to, bool plain, Message message, Hop& hop) const {
+  void AddBits(int32_t from, int32_t to, int64_t bits, Place place) {
+    links_.ForEachOnPath(from, to, [&](int32_t link) { LoadAt(place, link).bits += bits; });
+  }
+
+  void AddMessages(int32_t from, int32_t to, bool plain, Message message, Place place) {
     ForEachCharged(from, to, [&](int32_t resource) {
       if (cost_.resources_[resource].seconds_per_message == 0) return;
-      hop.loads.push_back({.resource = resource, .messages = plain ? 1 : 0});
+      LoadAt(place, resource).messages += plain ? 1 : 0;
       message.resource = resource;
-      if (!plain) hop.messages.push_back(message);
+      if (!plain) HopAt(place).messages.push_back(message);
     });
   }
 
@@ -210,6 +236,10 @@ class ScheduleCost::Builder {
   const int32_t parts_max_;
   const Links& links_;
   ScheduleCost& cost_;
+  const size_t hops_;
+  // Cells of resources, hop after hop and round after round: where their loads are, -1: nowhere.
+  // Empty where that would be many cells for few moves.
+  std::vector<int32_t> at_;
   std::vector<int32_t> sorted_;
 };
 
@@ -229,6 +259,31 @@ ScheduleCost::ScheduleCost(const std::vector<Move>& moves, const PairList& list,
     builder.Add(absl::MakeConstSpan(list.order).subspan(pair.first, pair.count));
   }
   builder.Merge();
+  SumLoads();
+}
+
+void ScheduleCost::SumLoads() {
+  sums_.resize(resources_.size());
+  for (const Round& round : rounds_) {
+    for (const Hop& hop : round) {
+      if (budget_.Spent()) return;
+      for (const Load& load : hop.loads) {
+        sums_[load.resource].bits += load.bits;
+        sums_[load.resource].messages += load.messages;
+      }
+    }
+  }
+}
+
+double ScheduleCost::LeastSeconds(int32_t parts) const {
+  double most = 0;
+  for (size_t i = 0; i < resources_.size(); ++i) {
+    const double messages = static_cast<double>(sums_[i].messages) * parts;
+    const double seconds = resources_[i].seconds_per_bit * static_cast<double>(sums_[i].bits) +
+                           resources_[i].seconds_per_message * messages;
+    most = std::max(most, seconds);
+  }
+  return most;
 }
 
 void ScheduleCost::SetResources(const Links& links) {

@@ -69,6 +69,10 @@ class ScheduleCost {
   // parts_max.
   Prediction Predict(int32_t parts) const;
 
+  // Less than Predict(parts).seconds, and rising with the parts: what the bits and most of the
+  // messages of the busiest resource take. O(resources).
+  double LeastSeconds(int32_t parts) const;
+
   // Seconds without the filling of the pipeline and with windows of any length: shows the cost of
   // uneven rounds.
   double SteadySeconds() const;
@@ -100,10 +104,12 @@ class ScheduleCost {
   class RunningMax;
 
   void SetResources(const Links& links);
+  void SumLoads();
   void AddRound(const Round& round, int32_t parts, RunningMax& busiest, Prediction& sum) const;
 
   Budget& budget_;
   std::vector<Resource> resources_;  // the links, then the hosts
+  std::vector<Load> sums_;           // of all rounds and hops, by resource
   std::vector<Round> rounds_;
 };
 

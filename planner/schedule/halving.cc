@@ -21,8 +21,7 @@ class Halves {
         budget_(budget),
         first_(parcels.size()),
         nobody_(nobody),
-        up_(nobody + 1, -1),
-        seen_(nobody + 1, -1) {}
+        nodes_(nobody + 1) {}
 
   // Gives the first half num / den of every parcel, except where this leaves cycles of cut parcels.
   void Split(int64_t num, int64_t den) {
@@ -38,10 +37,14 @@ class Halves {
   int64_t& first(size_t i) { return first_[i]; }
 
  private:
-  int32_t Other(int32_t parcel, int32_t link) const {
-    return parcels_[parcel].from == link ? parcels_[parcel].to : parcels_[parcel].from;
-  }
-  int32_t Above(int32_t link) const { return Other(up_[link], link); }
+  struct Node {
+    int32_t up = -1;     // the parcel that leads to the parent, -1 at a root
+    int32_t above = -1;  // the parent
+    int64_t seen = -1;   // the last visit that came by
+  };
+  int32_t Above(int32_t link) const { return nodes_[link].above; }
+  bool IsRoot(int32_t link) const { return nodes_[link].up < 0; }
+  bool IsSeen(int32_t link) const { return nodes_[link].seen == visit_; }
 
   // Adds parcel i to the forest. If it closes a cycle, pushes bits round the cycle instead, so that
   // fewer parcels are cut, and returns false.
@@ -50,25 +53,30 @@ class Halves {
     const int32_t to = parcels_[i].to;
     int32_t root = from;
     ++visit_;
-    for (seen_[from] = visit_; up_[root] >= 0; seen_[root] = visit_) root = Above(root);
+    for (nodes_[from].seen = visit_; !IsRoot(root); nodes_[root].seen = visit_) root = Above(root);
     int32_t meet = to;
-    while (seen_[meet] != visit_ && up_[meet] >= 0) meet = Above(meet);
-    if (seen_[meet] == visit_) {
+    while (!IsSeen(meet) && !IsRoot(meet)) meet = Above(meet);
+    if (IsSeen(meet)) {
       Push(i, meet);
       return false;
     }
-    Hang(root == nobody_ ? to : from, i);
+    if (root == nobody_) {
+      Hang(to, i, from);
+    } else {
+      Hang(from, i, to);
+    }
     return true;
   }
 
-  // Re-roots the tree of `link` at `link`, and makes parcel i the edge to its parent.
-  void Hang(int32_t link, int32_t i) {
+  // Re-roots the tree of `link` at `link`, and makes parcel i the edge to its parent `above`.
+  void Hang(int32_t link, int32_t i, int32_t above) {
     while (i >= 0) {
-      const int32_t next = up_[link];
-      const int32_t above = next < 0 ? -1 : Above(link);
-      up_[link] = i;
-      i = next;
-      link = above;
+      const Node next = nodes_[link];
+      nodes_[link].up = i;
+      nodes_[link].above = above;
+      i = next.up;
+      above = link;
+      link = next.above;
     }
   }
 
@@ -80,7 +88,7 @@ class Halves {
     for (const int32_t end : {parcels_[i].from, parcels_[i].to}) {
       bool gains = false;
       for (int32_t link = end; link != meet; link = Above(link), gains = !gains) {
-        cycle_.emplace_back(up_[link], gains);
+        cycle_.emplace_back(nodes_[link].up, gains);
       }
     }
     const auto [forth, forth_real] = MostPushed(true);
@@ -91,7 +99,7 @@ class Halves {
     for (const int32_t end : {parcels_[i].from, parcels_[i].to}) {
       for (int32_t link = end; link != meet;) {
         const int32_t above = Above(link);
-        if (!IsCut(up_[link])) up_[link] = -1;
+        if (!IsCut(nodes_[link].up)) nodes_[link].up = -1;
         link = above;
       }
     }
@@ -115,8 +123,7 @@ class Halves {
   Budget& budget_;
   std::vector<int64_t> first_;
   const int32_t nobody_;
-  std::vector<int32_t> up_;
-  std::vector<int64_t> seen_;  // the last visit that came by
+  std::vector<Node> nodes_;  // by link
   int64_t visit_ = 0;
   std::vector<std::pair<int32_t, bool>> cycle_;  // parcel, whether it gains
 };

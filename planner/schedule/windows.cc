@@ -39,6 +39,8 @@ constexpr double kCheapMax = 1.03;
 constexpr int64_t kSmallRounds = 4;
 // A schedule of this many times the parts that it needs is worth a comparison with fewer rounds.
 constexpr double kStretchedMin = 1.25;
+// Where relays ask for so many times as many even if rounds were perfectly even, it is not tried.
+constexpr double kForeseenMin = 1 + 1.0 / 16;
 // With several rounds messages come to about this size where there are bytes enough for that.
 constexpr int64_t kMessageBits = int64_t{128} << 20;  // 16 MiB
 
@@ -116,23 +118,32 @@ namespace {
 // Chooses the number of parts of a schedule.
 class PartsChooser {
  public:
+  struct Choice {
+    int64_t parts = 0;
+    Prediction prediction;
+  };
+
   // `bound`: seconds of the busiest link.
   PartsChooser(const ScheduleCost& cost, double bound, Budget& budget)
       : cost_(cost), bound_(bound), budget_(budget) {}
 
   // The fewest parts in [least, most] that are about as fast as any other number, or as any that
   // makes a good schedule if there is one.
-  int64_t Choose(int64_t least, int64_t most, int32_t hops) {
+  Choice Choose(int64_t least, int64_t most, int32_t hops) {
     Try(least);
-    if (hops == 1) return least;
+    // No number of parts is faster than the busiest link.
+    const Prediction& first = tried_.front().prediction;
+    const bool enough = IsGood(first) && first.seconds <= bound_ * (1 + kSavingMin);
+    if (hops == 1 || enough) return tried_.front();
     for (int64_t k = std::max<int64_t>(least + 1, hops); k <= most && !budget_.SpentNow();
          k += (k + 3) / 4) {
+      if (any_good_ && cost_.LeastSeconds(static_cast<int32_t>(k)) > best_) break;
       Try(k);
     }
     const auto found = std::find_if(tried_.begin(), tried_.end(),
-                                    [&](const auto& one) { return IsEnough(one.second); });
-    if (found == tried_.begin()) return found->first;
-    return Fewest((found - 1)->first, found->first);
+                                    [&](const Choice& one) { return IsEnough(one.prediction); });
+    if (found == tried_.begin()) return *found;
+    return Fewest((found - 1)->parts, *found);
   }
 
  private:
@@ -143,17 +154,22 @@ class PartsChooser {
 
   void Try(int64_t parts) {
     const Prediction one = cost_.Predict(static_cast<int32_t>(parts));
-    tried_.emplace_back(parts, one);
+    tried_.push_back({parts, one});
     if (IsGood(one) < any_good_) return;
     best_ = IsGood(one) > any_good_ ? one.seconds : std::min(best_, one.seconds);
     any_good_ = IsGood(one);
   }
 
-  // The fewest parts in (few, enough] that are enough, give or take one in 32.
-  int64_t Fewest(int64_t few, int64_t enough) const {
-    while (enough - few > std::max<int64_t>(1, few / 32) && !budget_.SpentNow()) {
-      const int64_t middle = few + (enough - few) / 2;
-      (IsEnough(cost_.Predict(static_cast<int32_t>(middle))) ? enough : few) = middle;
+  // The fewest parts in (few, enough.parts] that are enough, give or take one in 32.
+  Choice Fewest(int64_t few, Choice enough) const {
+    while (enough.parts - few > std::max<int64_t>(1, few / 32) && !budget_.SpentNow()) {
+      const int64_t middle = few + (enough.parts - few) / 2;
+      const Prediction one = cost_.Predict(static_cast<int32_t>(middle));
+      if (IsEnough(one)) {
+        enough = {middle, one};
+      } else {
+        few = middle;
+      }
     }
     return enough;
   }
@@ -161,7 +177,7 @@ class PartsChooser {
   const ScheduleCost& cost_;
   const double bound_;
   Budget& budget_;
-  std::vector<std::pair<int64_t, Prediction>> tried_;
+  std::vector<Choice> tried_;
   bool any_good_ = false;
   double best_ = std::numeric_limits<double>::infinity();
 };
@@ -217,7 +233,7 @@ class Scheduler {
   // One round will do where messages then cost little. Otherwise tries fewer and fewer rounds until
   // a schedule is good: first as many as make messages large. Where that takes more windows than
   // the limit on their bytes asks for, to fill the pipeline of relays in time, fewer rounds may be
-  // faster still.
+  // faster still; where it takes many more, that is foreseen and not tried.
   void TryRounds(const HeavyPairs& heavy) {
     const int64_t least =
         std::max<int64_t>(1, CeilDiv(heavy.most_of_device, kMessagesPerWindowMax));
@@ -229,7 +245,11 @@ class Scheduler {
       if (rounds < kSmallRounds && cheap) return;
     }
     const int64_t last = std::max<int64_t>(2, least);
+    const int64_t needed = PartsForPipeline(PartsFor(rounds));
     while (!budget_.SpentNow()) {
+      while (rounds > last && PartsFor(rounds) * kForeseenMin < needed) {
+        rounds = std::max(last, rounds / 2);
+      }
       const Outcome outcome = Try(rounds);
       if (outcome.is_good && !(outcome.is_best && IsStretched())) return;
       if (rounds <= last) return;
@@ -237,14 +257,27 @@ class Scheduler {
     }
   }
 
+  // The parts, `least` or more, that relays ask for, as if all moves were in one round.
+  int64_t PartsForPipeline(int64_t least) const {
+    if (schedule_.hops == 1 || least > kWindowsMax) return least;
+    const int64_t most =
+        std::max(least, std::min(kPipelinePartsMax, busiest_.bits / kPipelinePartBitsMin));
+    const ScheduleCost cost(moves_.moves, list_, moves_.segments, schedule_,
+                            static_cast<int32_t>(most), links_, budget_);
+    if (budget_.SpentNow()) return least;
+    return PartsChooser(cost, bound_, budget_).Choose(least, most, schedule_.hops).parts;
+  }
+
   // In one round, a heavy pair sends a message in each of the windows that the limit on their bytes
-  // asks for; in more rounds, it sends fewer and larger ones.
+  // asks for; in more rounds, it sends fewer and larger ones. There are no fewer of them where
+  // memory asks for more windows.
   int64_t RoundsForLargeMessages(const HeavyPairs& heavy) const {
     int64_t bits = 0;
     for (const PairWork& pair : list_.pairs) bits += pair.from == pair.to ? 0 : pair.bits;
     const int64_t large = std::max<int64_t>(1, bits / kMessageBits);
     const int64_t parts = PartsFor(1);
-    return std::min({heavy.most_of_device, parts, MulDiv(heavy.count, parts, large)});
+    return std::min(
+        {heavy.most_of_device, CeilDiv(parts, parts_min_), MulDiv(heavy.count, parts, large)});
   }
 
   // The fewest parts that keep windows over `rounds` rounds within their limit.
@@ -304,9 +337,9 @@ class Scheduler {
     const ScheduleCost cost(found.moves, cut ? *found.list : list_, moves_.segments, schedule,
                             static_cast<int32_t>(most), links_, budget_);
     if (budget_.SpentNow()) return std::nullopt;
-    schedule.parts = static_cast<int32_t>(
-        PartsChooser(cost, bound_, budget_).Choose(least, most, schedule.hops));
-    if (!found.moves.empty()) found.prediction = cost.Predict(schedule.parts);
+    const auto choice = PartsChooser(cost, bound_, budget_).Choose(least, most, schedule.hops);
+    schedule.parts = static_cast<int32_t>(choice.parts);
+    if (!found.moves.empty()) found.prediction = choice.prediction;
     if ((int64_t{schedule.parts} + schedule.hops - 1) * schedule.rounds > kWindowsMax) {
       return std::nullopt;
     }

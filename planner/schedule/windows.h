@@ -25,7 +25,7 @@ int64_t EffectiveWindowBytes(int64_t window_bytes);
 // messages cost beside their bytes, it takes at most 2 % longer than the busiest link. One round
 // is tried first, unless a device has too many pairs: it is even, and will do where messages cost
 // little. Then come as many rounds as make messages of about 16 MiB, half of these, and so on until
-// a schedule is good. The least predicted seconds win, among good schedules if there are any; fewer
+// a schedule is good; numbers at which relays would foreseeably stretch it are left out. The least predicted seconds win, among good schedules if there are any; fewer
 // parts, which mean fewer messages, win where that costs less than 1/64.
 //
 // Parts. At least K = bits of the busiest device / (rounds * half a window), so that windows keep
@@ -40,7 +40,7 @@ int64_t EffectiveWindowBytes(int64_t window_bytes);
 //   19 hops ask for more parts than fit between hand-overs (16 GiB: 1.03).
 //
 // RESOURCE_EXHAUSTED (reason TOO_MANY_WINDOWS) above kWindowsMax windows. `parts_min` asks for more
-// parts than that, to save memory.
+// parts than that, to save memory. REQUIRES: all rounds of `moves` are 0.
 absl::StatusOr<Timeline> ScheduleWindows(const Moves& moves, const Atoms& atoms,
                                          const Network& network, int64_t window_bytes,
                                          int64_t parts_min, Budget& budget = Budget::Unlimited());

@@ -28,6 +28,8 @@ struct Rational {
 
 // floor(a * b / c), with a 128-bit product. REQUIRES: a, b >= 0, c > 0, the result fits.
 inline int64_t MulDiv(int64_t a, int64_t b, int64_t c) {
+  int64_t product = 0;
+  if (!__builtin_mul_overflow(a, b, &product)) return product / c;  // a fraction of the time
   return static_cast<int64_t>(static_cast<__int128>(a) * b / c);
 }
 
