@@ -18,6 +18,7 @@
 #include "server/cache/plan_cache.h"
 #include "server/cache/plan_store.h"
 #include "server/controller/controller.h"
+#include "server/coordination/fences.h"
 #include "server/journal/journal_backup.h"
 #include "server/journal/journal_writer.h"
 #include "server/open_calls.h"
@@ -135,6 +136,8 @@ class Core {
   std::shared_ptr<const planner::Topology> topology();
   PlanCache& plans() { return plans_; }
   OpenWatches& open_watches() { return open_watches_; }
+  // The present epochs of worlds, for calls that carry a fence.
+  coordination::Fences& fences() { return fences_; }
   CoreObserver& observer() { return observer_; }
   Precomputer& precomputer() { return precomputer_; }
   PlanDesk& desk() { return desk_; }
@@ -216,6 +219,7 @@ class Core {
   absl::Mutex topology_mutex_;
   std::shared_ptr<const planner::Topology> topology_ ABSL_GUARDED_BY(topology_mutex_);
 
+  coordination::Fences fences_;
   OpenWatches open_watches_;  // outlives every task that holds a place
   absl::Mutex turns_mutex_;
   FairQueue waiting_calls_ ABSL_GUARDED_BY(turns_mutex_);
