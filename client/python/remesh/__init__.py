@@ -8,6 +8,7 @@
     remesh.group      a world of processes, and how they agree
     remesh.jax        Job: a JAX job that outlives its processes
     remesh.job        the same for any framework; storage and names: who stores which box, and what saves are called
+    remesh.launch     remesh launch: a program in several processes, again after a death
     remesh.testing    LocalCluster: a server and workers on this machine
     remesh.trainer    Trainer: the same for one host in one class, with lend()
     remesh.elements   element types, mapped to NumPy's

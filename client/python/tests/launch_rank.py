@@ -1,0 +1,56 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A rank of launch_test.py: launch_rank.py FOLDER [BEHAVIOUR]. Prints one JSON object a line.
+
+It runs until it is told to end. SIGTERM to any rank makes all ranks of the world leave, as a job
+does that calls leaving()."""
+
+import json
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import time
+
+
+def say(**fields):
+    """A line of this rank."""
+    os.write(1, json.dumps({"rank": RANK, **fields}).encode() + b"\n")  # in a handler, too
+
+
+def leave(folder, behaviour):
+    """Waits until a rank of this world is told to go; the exit status."""
+    told = folder / f"told.{os.environ['REMESH_ATTEMPT']}"
+    ended = folder / "ended"  # by the test: the job is done
+    if behaviour == "deaf":
+        signal.signal(signal.SIGTERM, lambda *_: say(told=True))
+    else:
+        signal.signal(signal.SIGTERM, lambda *_: told.touch())
+    say(
+        pid=os.getpid(),
+        size=int(os.environ["REMESH_WORLD_SIZE"]),
+        environment={each: os.environ.get(each, "") for each in VARIABLES},
+    )
+    while not ended.exists():
+        if told.exists():
+            say(saved=True)
+            return 75 if behaviour.startswith("resize") else 143
+        time.sleep(0.01)
+    return 0
+
+
+VARIABLES = (
+    *("REMESH_RANK", "REMESH_WORLD_SIZE", "REMESH_ATTEMPT", "REMESH_COORDINATOR", "REMESH_SOCKET"),
+    *("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"),
+)
+RANK = int(os.environ["REMESH_RANK"])
+
+if __name__ == "__main__":
+    where, how = pathlib.Path(sys.argv[1]), sys.argv[2] if len(sys.argv) > 2 else ""
+    if how == "child":  # one that does not end with its parent by itself
+        child = subprocess.Popen(["sleep", "1000"])
+        say(child=child.pid)
+    status = leave(where, how)
+    if how.startswith("resize:") and RANK == 1:
+        pathlib.Path(os.environ["REMESH_NEXT_SIZE_FILE"]).write_text(how.split(":")[1])
+    sys.exit(status)
