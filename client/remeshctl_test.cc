@@ -103,8 +103,7 @@ TEST(RemeshctlTest, ManyWindowsAreAWarning) {
   };
   const auto [many, warning] = planned("256");
   EXPECT_GT(many, 20'000);
-  EXPECT_NE(warning.find(absl::StrCat("takes ", many, " windows, more than 20000")),
-            warning.npos)
+  EXPECT_NE(warning.find(absl::StrCat("takes ", many, " windows, more than 20000")), warning.npos)
       << warning;
   const auto [few, silence] = planned("4096");
   EXPECT_LE(few, 20'000);
@@ -137,9 +136,10 @@ TEST(RemeshctlTest, RangesOfDevicesAreSpelledEitherWay) {
 TEST(RemeshctlTest, AServerThatCannotBeReachedIsSaidInPlainWords) {
   const Result r = Remeshctl("states list --server 127.0.0.1:1 --timeout 5");
   EXPECT_EQ(r.code, 1);
-  EXPECT_EQ(r.err,
-            "remeshctl: cannot reach 127.0.0.1:1: connection refused; does it run there?\n"
-            "  code: UNAVAILABLE\n  reason: UNREACHABLE\n");
+  EXPECT_EQ(
+      r.err,
+      "remeshctl: cannot reach 127.0.0.1:1: connection refused; is the server running there?\n"
+      "  code: UNAVAILABLE\n  reason: UNREACHABLE\n");
 }
 
 // The address that a command calls, taken from the error that no server answers there.

@@ -64,7 +64,7 @@ BOARDS = {
         Panel("Seconds of a move, 99th percentile", "From the request to the end.", "s", quantile(0.99, "remesh_execution_seconds")),
         Panel("Bytes of moves", "Moved by executions when they end: between hosts and inside them.", "Bps", rate("remesh_execution_bytes_total", "path"), "{{path}}"),
         Panel("Bytes on the way", "Received from other hosts, window by window.", "Bps", rate("remesh_worker_transfer_bytes_total", "", ',direction="received"')),
-        Panel("Attempts that ended in a wrong digest", "On arrival: broken memory or network. At the source: a trainer wrote meanwhile.", "none", rate("remesh_worker_digest_mismatches_total", "where", over="$__range"), "{{where}}"),
+        Panel("Attempts that ended in a wrong digest", "On arrival: broken memory or network. At the source: a trainer wrote during the move.", "none", rate("remesh_worker_digest_mismatches_total", "where", over="$__range"), "{{where}}"),
         Panel("Memory that is owed", "What workers keep because nothing proves that it is free; remeshctl workers owed lists it.", "bytes", "sum(remesh_owed_bytes{CHOSEN})"),
     ],
     "moves": [

@@ -166,7 +166,7 @@ void AddCallers(ServerOptions& o, Settings& settings) {
   settings.AddString(
       "audit_log_file", &o.audit_log_file,
       "File to which one line of JSON is appended for every call that changes something or is "
-      "denied; -: stderr; empty: none. A file that is moved away is created anew.");
+      "denied; -: stderr; empty: none. A file that is moved away is created again.");
   settings.AddBool("audit_reads", &o.audit_reads, "Also audit calls that only read.");
 }
 

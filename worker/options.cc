@@ -197,7 +197,7 @@ void AddHostSettings(WorkerOptions& options, service::Settings& settings) {
                        std::chrono::seconds(1));
   settings.AddDuration(
       "keepalive_timeout", &options.keepalive_timeout,
-      "A connection whose probe is not answered within this time is closed and opened anew. The "
+      "A connection whose probe is not answered within this time is closed and opened again. The "
       "server's process may be stopped for as long without failing an execution.",
       std::chrono::milliseconds(1));
   settings.AddString(
@@ -284,7 +284,7 @@ void AddDataSettings(WorkerOptions& options, service::Settings& settings) {
       "Library that transport nccl loads: a path, or a name for the dynamic linker.");
   settings.AddDuration("nccl_idle", &options.nccl_idle,
                        "How long NCCL communicators are kept after a move for the next move among "
-                       "the same hosts. They take memory of the GPUs meanwhile. 0s: not at all.",
+                       "the same hosts. Until then they take memory of the GPUs. 0s: not at all.",
                        std::chrono::nanoseconds(0));
   settings.AddString("data_bind_address", &options.data_bind_address,
                      "IP or IP:PORT ([IPv6]:PORT) at which peers reach this host; empty: the local "

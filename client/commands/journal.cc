@@ -106,7 +106,8 @@ void AddJournal(CLI::App& app, Command& command) {
   CLI::App* journal = app.add_subcommand("journal", "The server's journal");
   journal->require_subcommand(1);
   CLI::App* sub = journal->add_subcommand(
-      "backup", "Write the journal as it is now, checked, to a file; the server goes on meanwhile");
+      "backup",
+      "Write the journal as it is now, checked, to a file; the server goes on while it is written");
   auto options = std::make_shared<JournalOptions>();
   options->server.timeout_seconds = kBackupSilenceSeconds;
   AddServerFlag(*sub, options->server, "Address of remesh-server, HOST:PORT")

@@ -40,7 +40,7 @@ class Guard : public nlohmann::json_sax<nlohmann::json> {
   bool end_array() override { return Close(); }
   bool key(string_t& key) override {
     if (levels_.back().keys.insert(key).second) return true;
-    return Fail(absl::StrCat("key \"", key.substr(0, 200), "\" stands twice in one object"));
+    return Fail(absl::StrCat("key \"", key.substr(0, 200), "\" is given twice in one object"));
   }
   bool parse_error(size_t, const std::string&, const nlohmann::detail::exception& e) override {
     // "[json.exception.parse_error.101] parse error at line 1, column 2: what"

@@ -79,11 +79,11 @@ TEST(TextTest, ErrorsNameKeyAndField) {
 
 TEST(TextTest, RefusesWhatProtobufWouldSwallow) {
   EXPECT_EQ(Message("{\n\"options\":{\"donate\":true},\n\"options\":{}}"),
-            "line 3, column 9: key \"options\" stands twice in one object");
+            "line 3, column 9: key \"options\" is given twice in one object");
   EXPECT_EQ(Message(R"({"arrays":[null]})"), "line 1, column 15: null in an array");
   EXPECT_NE(Message(R"({"arrays":[{"shape":[[1]]}]})").find("an array in an array"),
             std::string::npos);
-  EXPECT_NE(Message("a: 1\na: 2").find("line 2, column 1: key \"a\" stands twice"),
+  EXPECT_NE(Message("a: 1\na: 2").find("line 2, column 1: key \"a\" is given twice"),
             std::string::npos);
   EXPECT_NE(Message("arrays: [~]").find("null in an array"), std::string::npos);
 }

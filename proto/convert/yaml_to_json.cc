@@ -124,7 +124,7 @@ class JsonWriter : public YAML::EventHandler {
   // Writes a finished child.
   void Put(const YAML::Mark& mark, const std::string& json, int64_t nodes) {
     if (AtKey() && !levels_.back().keys.insert(json).second) {
-      Refuse(mark, absl::StrCat("key ", json.substr(0, 200), " stands twice in one map"));
+      Refuse(mark, absl::StrCat("key ", json.substr(0, 200), " is given twice in one map"));
     }
     Begin(mark, nodes);
     json_ += json;

@@ -51,7 +51,7 @@ absl::Status WentBack(const std::string& path, const HeadRow& head, const Journa
 absl::Status DamagedHead(const std::string& path, const HeadRow& head, const absl::Status& status) {
   return MakeError(
       status.code(),
-      absl::StrCat(status.message(), ", so that nobody knows whether ", path,
+      absl::StrCat(status.message(), ", so it is not known whether ", path,
                    " is the newest: if it is, remove the head; if it was restored from a copy, "
                    "accept_older_journal: ",
                    head.journal_uid),
@@ -70,7 +70,7 @@ absl::Status CheckWitness(const std::string& path, const JournalContents& conten
   if (!Knows(contents, seen)) return WentBack(path, contents.head, seen);
   if (seen.sequence + 1 < contents.head.sequence) {
     service::LogWarning(
-        "the journal's head is older than the journal; it is written anew",
+        "the journal's head is older than the journal; it is written again",
         {{"path", path}, {"head", seen.sequence}, {"journal", contents.head.sequence}});
   }
   return absl::OkStatus();

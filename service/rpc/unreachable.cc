@@ -63,14 +63,14 @@ std::string WhyUnreachable(std::string_view words, const Dialled& dialled) {
   }
   if (IsClosed(words)) return WhyClosed(words, dialled);
   static constexpr std::pair<const char*, const char*> kCauses[] = {
-      {"Connection refused", ": connection refused; does it run there?"},
-      {"No such file", ": no such socket; does it run there?"},
+      {"Connection refused", ": connection refused; is the server running there?"},
+      {"No such file", ": no such socket; is the server running there?"},
       {"Permission denied", ": permission denied"},
       {"DNS resolution failed", ": no such host"},
       {"Network is unreachable", ": no route"},
       {"No route to host", ": no route"},
       {"http1", ": it speaks HTTP, not gRPC; is that the port of metrics?"},
-      {"keepalive", ": it fell silent"},
+      {"keepalive", ": it stopped answering"},
       {"timed out", ": no answer"},
       {"Timeout", ": no answer"},
   };

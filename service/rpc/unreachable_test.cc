@@ -35,7 +35,7 @@ TEST(UnreachableTest, WithTlsAServerWithoutIsNamed) {
 TEST(UnreachableTest, OtherCausesAreNamed) {
   const Dialled plain{.tls = false}, tls{.tls = true};
   EXPECT_EQ(WhyUnreachable(FailedToConnect("Connection refused"), tls),
-            ": connection refused; does it run there?");
+            ": connection refused; is the server running there?");
   EXPECT_EQ(WhyUnreachable("DNS resolution failed for x", plain), ": no such host");
   EXPECT_EQ(WhyUnreachable(FailedToConnect("Socket closed"), tls),
             ": the connection was closed; it may not know the CA of the certificate in "

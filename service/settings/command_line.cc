@@ -87,7 +87,7 @@ std::string UnknownWord(const CLI::App& app, const std::vector<std::string>& els
     return UnknownFlag(word.substr(0, word.find('=')), app, !commands.empty(), elsewhere);
   }
   if (!commands.empty()) return UnknownCommand(word, commands);
-  return absl::StrCat("\"", word, "\" is a word too many; --help says what is taken");
+  return absl::StrCat("\"", word, "\": unexpected argument; see --help");
 }
 
 namespace {

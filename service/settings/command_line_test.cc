@@ -57,7 +57,7 @@ TEST_F(CommandLineTest, AMistypedCommandIsNamedWithTheNearest) {
   EXPECT_EQ(Said({"plam", "-f", "x"}), "\"plam\" is no command; did you mean \"plan\"?");
   EXPECT_EQ(Said({"states", "lsit"}), "\"lsit\" is no command; did you mean \"list\"?");
   EXPECT_EQ(Said({"states", "x"}), "\"x\" is no command; --help lists them");
-  EXPECT_EQ(Said({"states", "list", "x"}), "\"x\" is a word too many; --help says what is taken");
+  EXPECT_EQ(Said({"states", "list", "x"}), "\"x\": unexpected argument; see --help");
 }
 
 TEST_F(CommandLineTest, AFlagBeforeItsCommandIsToldWhereToStand) {

@@ -29,7 +29,7 @@ class HangingUpTest(PausedServerTest):
                 self.controller.wait_execution(execution, SECONDS + 60)
             except ExecutionFailed as failed:
                 self.assertNotIn("silent", failed.execution.error.message)
-                self.assertRegex(failed.execution.error.message, "stream ended|attached anew")
+                self.assertRegex(failed.execution.error.message, "stream ended|attached again")
                 self.check_everywhere(state, 1, ARRAYS)
                 self.cluster.wait_workers()
                 self.move(state, 1, targets(ARRAYS, COLUMNS))

@@ -157,7 +157,7 @@ absl::StatusOr<const SocketGate::Caller*> SocketGate::FindListed(const std::stri
   const Caller* const caller = Find(peer);
   if (caller == nullptr) {
     return MakeError(absl::StatusCode::kPermissionDenied,
-                     absl::StrCat("nobody knows who calls from ", peer),
+                     absl::StrCat("it is not known who calls from ", peer),
                      {.reason = "SOCKET_CALLER_REFUSED", .metadata = {{"peer", peer}}});
   }
   if (Listed(*caller)) return caller;

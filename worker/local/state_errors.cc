@@ -38,7 +38,7 @@ absl::Status StaleShards(const std::string& host, const std::string& state,
                          const std::string& state_uid) {
   return StateError(absl::StatusCode::kFailedPrecondition, "STALE_SHARDS", state,
                     absl::StrCat("has buffers here of an earlier state of its name, ", state_uid,
-                                 ": if nobody needs them, remeshctl workers discard ", host, " ",
+                                 ": if they are not needed, remeshctl workers discard ", host, " ",
                                  state, " ", state_uid),
                     {{"host", host}, {"state_uid", state_uid}});
 }

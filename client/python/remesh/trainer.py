@@ -146,7 +146,7 @@ class Trainer:
         loan = self._loans.get(state)
         while loan and loan.held(lambda: self._is_lent(state, loan.generation), give_up):
             if time.monotonic() > give_up:
-                raise TimeoutError(f"after {timeout_seconds:g} s the worker still has what was lent it of {state}, or does not say that it has not")
+                raise TimeoutError(f"after {timeout_seconds:g} s the worker still has memory of {state} that it was lent; call again, or unseal() the state")
             time.sleep(_PAUSE_SECONDS)
         if loan:
             self._loans.pop(state, None)

@@ -124,7 +124,7 @@ function drawWho() {
     (data.hostsPerGroup > 1 ? `; each stands for ${data.hostsPerGroup} hosts, named by the first.` : '.') +
     (silent > 0 ? ` Who sends nothing (${count(silent)}) has no row.` : '') +
     (deaf > 0 ? ` Who receives nothing (${count(deaf)}) has no column.` : '') +
-    ' The stronger, the more; what is empty carries nothing.';
+    ' A stronger colour is more bytes; an empty cell carries none.';
   byId('matrix').hidden = senders.length === 0;
   if (senders.length === 0) return;
   drawMatrix();

@@ -176,7 +176,7 @@ HostAway Membership::Attach(StreamId stream, const v1::Register& registration, M
   // Answers on the old stream may be lost, so no attempt goes on over a new stream.
   return {.host = host,
           .why = WorkerError(absl::StatusCode::kUnavailable, "WORKER_RESTARTED", host,
-                             "attached anew")};
+                             "attached again")};
 }
 
 HostFacts Membership::AbandonAttach(const std::string& host, Moment now, Outbox& out) {
@@ -310,11 +310,11 @@ absl::Status CheckKnown(const Membership& membership, const std::string& host) {
 absl::Status CheckProven(const Membership& membership, const std::string& host) {
   if (!membership.knows(host)) {
     return WorkerError(absl::StatusCode::kUnavailable, "WORKER_FORGOTTEN", host,
-                       "was forgotten while it attached: it may attach anew");
+                       "was forgotten while it attached: it may attach again");
   }
   if (!membership.hosts().at(host).known.secret_hash.empty()) return absl::OkStatus();
   return WorkerError(absl::StatusCode::kUnavailable, "WORKER_RESET", host,
-                     "was reset while it attached: it may attach anew");
+                     "was reset while it attached: it may attach again");
 }
 
 absl::Status CheckAway(const Membership& membership, const std::string& host) {

@@ -75,7 +75,7 @@ absl::StatusOr<Enrolment> EnrolWithoutSecret(const v1::Register& registration,
   }
   Enrolment enrolment = NewLife(registration, entry);
   enrolment.warning =
-      absl::StrCat("host ", registration.host(), " lost its secret and joined anew by a token");
+      absl::StrCat("host ", registration.host(), " lost its secret and joined again by a token");
   return enrolment;
 }
 

@@ -87,7 +87,7 @@ void MemoryGroup::Abort() {
 }
 
 absl::Status MemoryFabric::Hub::CheckPeer(const Peer& peer) const {
-  if (!transports.contains(peer.address)) return PeerLost(peer, "nobody has this address");
+  if (!transports.contains(peer.address)) return PeerLost(peer, "no worker has this address");
   if (closed.contains(peer.token)) return PeerLost(peer, "it left the attempt");
   return absl::OkStatus();
 }
