@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Trains a small transformer on data it makes, over several processes that may die: jax_elastic.py PROCESSES RANK [STEPS].
-Kill any of them and start again, with as many processes as you like: the loss goes on where the last save was."""
+"""Trains a small transformer on data it makes, over several processes that may die: remesh launch -n 4 -- python jax_elastic.py [STEPS].
+Kill any of them: the loss goes on where the last save was, with 3. SIGTERM to one: all save, and leave to go on with another number."""
 import os
 import sys
 
@@ -40,8 +40,9 @@ def batch(step, sharding):  # each line counts upwards from a random word by a r
     lines = (random.integers(WORDS, size=(BATCH, 1)) + random.integers(1, 6, (BATCH, 1)) * np.arange(LENGTH + 1)) % WORDS
     return jax.make_array_from_callback(lines.shape, sharding, lambda index: lines[index].astype(np.int32))
 
-def main(processes, rank, steps=300):
-    jax.distributed.initialize(os.environ.get("COORDINATOR", "127.0.0.1:7171"), processes, rank, heartbeat_timeout_seconds=10)
+def main(steps=300):
+    processes, rank = int(os.environ["REMESH_WORLD_SIZE"]), int(os.environ["REMESH_RANK"])
+    jax.distributed.initialize(os.environ["REMESH_COORDINATOR"], processes, rank)
     mesh = jax.make_mesh((jax.device_count(),), ("devices",), axis_types=(jax.sharding.AxisType.Auto,))
     rows, whole = NamedSharding(mesh, P("devices")), NamedSharding(mesh, P())
     shapes = jax.eval_shape(init, jax.random.key(0))
@@ -54,6 +55,7 @@ def main(processes, rank, steps=300):
         state, loss = step_function(state, batch(step, rows))
         print(f"step {step} loss {float(loss):.4f} on {processes} processes", flush=True) if rank == 0 else float(loss)
         if job.should_save(step): job.save(state, step + 1)
-    job.close()
+        if job.leaving(step): break
+    job.close()  # if told to leave, this exits
 
 if __name__ == "__main__": main(*map(int, sys.argv[1:]))

@@ -1,4 +1,5 @@
-"""Trains a small transformer on data it makes, by FSDP2, in processes that may die: torchrun --nproc-per-node N torch_elastic.py [STEPS].
+"""Trains a small transformer on data it makes, by FSDP2, in processes that may die: torchrun --nproc-per-node N torch_elastic.py [STEPS],
+or remesh launch -n N -- python torch_elastic.py [STEPS].
 
 Kill any of them and start again, with as many processes as you like: the loss goes on where the last save was."""
 import sys
@@ -54,6 +55,7 @@ def main(steps=300):
         loss = app.train(step)
         if job.rank == 0: print(f"step {step} loss {loss:.4f} on {job.size} processes", flush=True)
         if job.should_save(step): job.save({"app": app}, step + 1)
+        if job.leaving(step): break
     job.close()
     dist.destroy_process_group()
 

@@ -145,59 +145,5 @@ class JaxJobTest(unittest.TestCase):
         self.check_goes_on(four, two, 4)
 
 
-class ExampleTest(unittest.TestCase):
-    """examples/jax_elastic.py as the README runs it: all processes on one host."""
-
-    # Loss by step, as process 0 prints it. Kills all at the step `kill`.
-    def losses(self, cluster, size, kill=None):
-        with support.reserved_port() as port:
-            environment = {
-                **os.environ,
-                "REMESH_SOCKET": cluster.worker_socket("host-0"),
-                "JAX_PLATFORMS": "cpu",
-                "PYTHONPATH": str(support.MODULES),
-                "COORDINATOR": f"127.0.0.1:{port}",
-            }
-            program = [str(support.VENV / "bin" / "python"), _EXAMPLES / "jax_elastic.py"]
-            processes = [
-                subprocess.Popen(
-                    [*program, str(size), str(rank), "16"],
-                    env=environment,
-                    text=True,
-                    stdout=subprocess.PIPE if rank == 0 else None,
-                )
-                for rank in range(size)
-            ]
-            for process in processes:
-                self.addCleanup(process.wait)
-                self.addCleanup(process.kill)
-            found = {}
-            for line in processes[0].stdout:
-                if line.startswith("step "):
-                    _, step, _, loss, _ = line.split(maxsplit=4)
-                    found[int(step)] = float(loss)
-                    if int(step) == kill:
-                        for process in processes:
-                            process.kill()
-            codes = [process.wait() for process in processes]
-            processes[0].stdout.close()
-        self.assertEqual(set(codes), {0 if kill is None else -9})
-        return found
-
-    def test_the_loss_goes_on_after_a_kill(self):
-        with LocalCluster(support.BIN_DIR, hosts=1) as cluster:
-            three = self.losses(cluster, 3, kill=13)
-            two = self.losses(cluster, 2)
-        self.assertEqual(min(two), 10)
-        self.assertEqual(max(two), 15)
-        for step in set(two).intersection(three):
-            self.assertAlmostEqual(two[step], three[step], delta=0.01)
-        self.assertLess(two[15], three[0] - 0.2)
-
-    def test_it_is_short(self):
-        program = (_EXAMPLES / "jax_elastic.py").read_text()
-        self.assertLessEqual(len(program.splitlines()), 60)
-
-
 if __name__ == "__main__":
     support.main()

@@ -9,9 +9,11 @@ import os
 import pathlib
 import select
 import signal
+import statistics
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
 
 from remesh import launch
@@ -158,6 +160,19 @@ class LaunchTest(unittest.TestCase):
             f"remesh launch: rank 1 (pid {first[1]['pid']}) died: SIGKILL; the others are killed\n"
             "remesh launch: world 2 begins with 2 processes\n",
         )
+
+    def test_one_after_the_other_dies(self):
+        self.start("-n", "6", "--restarts", "5")
+        seconds = []
+        world = self.world(6)
+        for size in range(5, 0, -1):
+            killed = time.monotonic()
+            os.kill(world[size // 2]["pid"], signal.SIGKILL)
+            world = self.world(size)
+            seconds.append(time.monotonic() - killed)
+        self.assertEqual(self.finish(), 0)
+        text = f"kill to the next world: median {statistics.median(seconds):.2f} s, worst {max(seconds):.2f} s"
+        print(text, flush=True)
 
     def test_too_few_are_left(self):
         self.start("-n", "2", "--min", "2")
