@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Trains a small transformer on data it makes, over several processes that may die: remesh launch -n 4 -- python jax_elastic.py [STEPS].
 Kill any of them: the loss goes on where the last save was, with 3. SIGTERM to one: all save, and leave to go on with another number."""
-import os
-import sys
+import os, sys
 
 import jax
 import jax.numpy as jnp
@@ -41,7 +40,7 @@ def batch(step, sharding):  # each line counts upwards from a random word by a r
     return jax.make_array_from_callback(lines.shape, sharding, lambda index: lines[index].astype(np.int32))
 
 def main(steps=300):
-    processes, rank = int(os.environ["REMESH_WORLD_SIZE"]), int(os.environ["REMESH_RANK"])
+    processes, rank = (int(os.environ[name]) for name in ("REMESH_WORLD_SIZE", "REMESH_RANK"))
     jax.distributed.initialize(os.environ["REMESH_COORDINATOR"], processes, rank)
     mesh = jax.make_mesh((jax.device_count(),), ("devices",), axis_types=(jax.sharding.AxisType.Auto,))
     rows, whole = NamedSharding(mesh, P("devices")), NamedSharding(mesh, P())

@@ -5,6 +5,7 @@
     remesh.layout     how arrays lie on devices
     remesh.buffers    maps and writes the memory that a worker shares
     remesh.errors     what calls raise
+    remesh.coordination  what all processes agree on: JAX's multihost_utils, exact
     remesh.group      a world of processes, and how they agree
     remesh.jax        Job: a JAX job that outlives its processes
     remesh.job        the same for any framework; storage and names: who stores which box, and what saves are called

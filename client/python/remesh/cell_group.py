@@ -3,12 +3,12 @@
 
 import struct
 import zlib
-from typing import List, Optional
+from typing import Iterable, List, Optional
 
 import numpy as np
 
 from remesh import errors
-from remesh.group import check_equal
+from remesh.group import check_devices, check_equal
 
 _HEADER = struct.Struct("<II")  # length of the payload, checksum of the call's name
 _CELL = 512  # bytes that every call exchanges: a header, and a payload that fits behind it
@@ -26,8 +26,13 @@ class CellGroup:
     rank: int
     size: int
 
-    def barrier(self, name: str) -> None:
+    def barrier(self, name: str, deadline: Optional[float] = None) -> None:
         """Group.barrier()."""
+        if deadline is not None:
+            kind = type(self).__name__
+            raise errors.BadArgument(
+                f"deadline: value {deadline:g} cannot be set for one call of a {kind}"
+            )
         self._meet(f"barrier {name}", b"")
 
     def agree(self, name: str, value: bytes) -> None:
@@ -49,6 +54,10 @@ class CellGroup:
         if self.size == 1:
             return mine
         return self._broadcast_row(_padded(mine, length), root).tobytes()[:length]
+
+    def check_devices(self, ordered: Iterable[int]) -> None:
+        """Group.check_devices()."""
+        check_devices(self, ordered)
 
     def _all_gather_rows(self, row: np.ndarray) -> np.ndarray:
         """The rows (uint8, of equal size) of all processes, by rank. size > 1."""

@@ -283,6 +283,26 @@ class NameMismatch(RemeshError):
     reasons = ("NAME_MISMATCH",)
 
 
+class SourceCount(RemeshError, ValueError):
+    """None or several processes of a group said that theirs is the value for all."""
+
+    reasons = ("SOURCE_COUNT",)
+    default_code = "INVALID_ARGUMENT"
+
+
+class TooLarge(RemeshError, ValueError):
+    """More than processes may exchange in one call."""
+
+    reasons = ("TOO_LARGE",)
+    default_code = "RESOURCE_EXHAUSTED"
+
+
+class PreemptionNotSetUp(RemeshError, RuntimeError):
+    """A process cannot notice SIGTERM: it has no handler for it, and can install none."""
+
+    reasons = ("PREEMPTION_NOT_SET_UP",)
+
+
 class MemberLost(RemeshError):
     """A process of the group has left it or died, and others wait for it."""
 

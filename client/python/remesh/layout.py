@@ -7,6 +7,7 @@ that make messages by proto().
                                                        a mesh of named axes and what cuts each
                                                        dimension, as in JAX
     dtensor((2, 4), (replicate(), shard(0)), range(8))  torch's DTensor
+    leading_axis(range(8))                             as jax.pmap: a part for each device
     boxes({0: [Box((0,), (4,))], 5: [Box((4,), (8,))]})  which boxes each device holds
     replicated(range(4))                               all of it on each device
 
@@ -209,6 +210,13 @@ def named(
         product = f"{math.prod(axes.values())}, the product of the axes {dict(axes)}"
         raise ValueError(f"devices: {len(ids)} ids must be {product}")
     return Named(tuple(axes.items()), cuts, ids, _memory_kind(memory_kind))
+
+
+def leading_axis(devices: Iterable[int], memory_kind: str = "") -> Named:
+    """The leading dimension of the array is cut into equal parts, one for each device in its order,
+    as jax.pmap lays out its arguments and results."""
+    ids = _ids(devices)
+    return named({"leading": len(ids)}, ("leading",), ids, memory_kind)
 
 
 def dtensor(

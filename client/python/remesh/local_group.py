@@ -3,10 +3,10 @@
 
 import threading
 import time
-from typing import Any, Callable, Dict, List, Optional, Sequence, Set, Tuple
+from typing import Any, Callable, Dict, Iterable, List, Optional, Sequence, Set, Tuple
 
 from remesh import errors
-from remesh.group import check_equal
+from remesh.group import check_devices, check_equal, show_ranks
 
 
 class _Room:
@@ -42,9 +42,9 @@ class LocalGroup:
             self._room.left.add(self.rank)
             self._room.changed.notify_all()
 
-    def barrier(self, name: str) -> None:
+    def barrier(self, name: str, deadline: Optional[float] = None) -> None:
         """Group.barrier()."""
-        self._meet(f"barrier {name}", b"")
+        self._meet(f"barrier {name}", b"", deadline)
 
     def agree(self, name: str, value: bytes) -> None:
         """Group.agree()."""
@@ -59,12 +59,17 @@ class LocalGroup:
         """Group.broadcast()."""
         return self._meet(f"broadcast {name}", payload if self.rank == root else b"")[root]
 
-    def _meet(self, name: str, payload: bytes) -> List[bytes]:
+    def check_devices(self, ordered: Iterable[int]) -> None:
+        """Group.check_devices()."""
+        check_devices(self, ordered)
+
+    def _meet(self, name: str, payload: bytes, deadline: Optional[float] = None) -> List[bytes]:
         """Brings a payload to the member's next round, and returns those of all once they have
         come."""
         room, number = self._room, self._round
         self._round += 1
-        give_up = time.monotonic() + self._deadline
+        seconds = self._deadline if deadline is None else deadline
+        give_up = time.monotonic() + seconds
         with room.changed:
             brought = room.rounds.setdefault(number, {})
             brought[self.rank] = (name, payload)
@@ -73,12 +78,12 @@ class LocalGroup:
             )  # all have left it, as all have come to the one after it
             room.changed.notify_all()
             while len(brought) < room.size:
-                self._check(set(range(room.size)).difference(brought), name, give_up)
+                self._check(set(range(room.size)).difference(brought), name, give_up, seconds)
                 room.changed.wait(max(give_up - time.monotonic(), 0))
         _check_names({rank: named for rank, (named, _) in brought.items()})
         return [brought[rank][1] for rank in range(room.size)]
 
-    def _check(self, absent: Set[int], name: str, give_up: float) -> None:
+    def _check(self, absent: Set[int], name: str, give_up: float, seconds: float) -> None:
         """Raises if those who are absent will not come, or not in time."""
         lost = sorted(absent.intersection(self._room.left))
         if lost:
@@ -88,7 +93,7 @@ class LocalGroup:
         if time.monotonic() >= give_up:
             ranks = ",".join(map(str, sorted(absent)))
             raise errors.BarrierTimeout(
-                f"{name}: waited {self._deadline:g} s for processes {ranks}",
+                f"{name}: waited {seconds:g} s for processes {ranks}",
                 metadata={"absent": ranks},
             )
 
@@ -122,6 +127,11 @@ def run_together(members: Sequence[LocalGroup], function: Callable[[LocalGroup],
 
 def _check_names(names: Dict[int, str]) -> None:
     """NameMismatch unless all came for the same call."""
-    if len(set(names.values())) > 1:
-        calls = "; ".join(f"process {rank}: {name}" for rank, name in sorted(names.items())[:8])
+    by_call: Dict[str, List[int]] = {}
+    for rank, name in sorted(names.items()):
+        by_call.setdefault(name, []).append(rank)
+    if len(by_call) > 1:
+        calls = "; ".join(
+            f"{show_ranks(ranks)}: {name}" for name, ranks in list(by_call.items())[:8]
+        )
         raise errors.NameMismatch(f"processes of a group are at different calls: {calls}")

@@ -99,11 +99,16 @@ class GroupNotice:
 
     def due(self, step: int) -> Optional[Reason]:
         """Notice.due()."""
+        self.listen()
+        if self._poll.is_due(step):
+            self._poll.answer(step, exchange_reasons(self._group, self._told, f" at {step}"))
+        return self._poll.leave_at(step)
+
+    def listen(self) -> bool:
+        """Notices SIGTERM from now on. Whether it can."""
         if self._listener is None:
             self._listener = signals.Listener(lambda: self.tell(Reason.TOLD_TO_GO))
-        if self._poll.is_due(step):
-            self._poll.answer(step, exchange_reasons(self._group, self._told))
-        return self._poll.leave_at(step)
+        return self._listener.is_installed
 
     def tell(self, reason: Reason) -> None:
         """Notice.tell()."""
@@ -115,12 +120,15 @@ class GroupNotice:
             self._listener.close()
 
 
-def exchange_reasons(job_group: group.Group, told: Set[Reason]) -> Optional[Reason]:
+def exchange_reasons(
+    job_group: group.Group, told: Set[Reason], where: str = ""
+) -> Optional[Reason]:
     """Why to leave, from what each process was told. A resize wins: who asks for one may send
-    SIGTERM as well."""
+    SIGTERM as well. where: added to the exchange's name, by which processes at different steps
+    notice it."""
 
     def decide(payloads: List[bytes]) -> bytes:
         return bytes(sorted(set(b"".join(payloads)))[:1])
 
-    answer = group.exchange(job_group, "job: leaving", bytes(told), decide)
+    answer = group.exchange(job_group, "job: leaving" + where, bytes(told), decide)
     return Reason(answer[0]) if answer else None

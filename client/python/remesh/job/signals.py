@@ -27,9 +27,9 @@ class Listener:
         """In another thread than the main one Python lets no handler be installed: then a SIGTERM
         does what it did before, and a line of log says so."""
         self.told = told
-        if not _install():
-            return
-        _listeners.append(self)
+        self.is_installed = _install()
+        if self.is_installed:
+            _listeners.append(self)
 
     def close(self) -> None:
         """Hears no more signals. In another thread than the main one the handler stays until the
