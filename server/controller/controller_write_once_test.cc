@@ -77,6 +77,38 @@ TEST_F(ControllerWriteOnceTest, AHostThatSawTheCommitBringsAnOlderJournalBackToI
   EXPECT_EQ(Get().lost_hosts(0), "b");
 }
 
+// Regression: "b" was assigned its shards at once, and what was filled and sealed there before "a"
+// came was taken for what was committed.
+TEST_F(ControllerWriteOnceTest, NoHostIsFilledAgainWhileOneMayKnowOfACommit) {
+  const auto before = disk_;
+  SealAll();
+  disk_ = before;
+  StartServer();
+  b_ = Attach("b");  // its machine was booted
+  EXPECT_EQ(Count(b_, Command::kAssignState), 0);
+  v1::StateManifest told = Manifest(uid_, 1);
+  told.set_write_committed(true);
+  a_ = Attach("a", {told});
+  EXPECT_EQ(Get().phase(), v1::State::LOST);
+  ASSERT_EQ(Count(b_, Command::kAssignState), 1);
+  EXPECT_TRUE(sent_[b_].back().assign_state().assignment().committed());
+}
+
+TEST_F(ControllerWriteOnceTest, AHostIsFilledOnceNoOtherKnowsOfACommit) {
+  StartServer();
+  b_ = Attach("b");
+  EXPECT_EQ(Count(b_, Command::kAssignState), 0);
+  a_ = Attach("a");
+  for (const StreamId stream : {a_, b_}) {
+    ASSERT_EQ(Count(stream, Command::kAssignState), 1);
+    EXPECT_FALSE(sent_[stream].back().assign_state().assignment().committed());
+  }
+  b_ = Attach("b");  // booted once more
+  EXPECT_EQ(Count(b_, Command::kAssignState), 1) << "all have been heard";
+  SealAll();
+  EXPECT_EQ(Get().phase(), v1::State::READY);
+}
+
 // Regression: its trainers could have unsealed what they got.
 TEST_F(ControllerWriteOnceTest, NothingMovesToAWorkerThatIsTooOld) {
   SealAll();

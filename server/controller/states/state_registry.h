@@ -41,6 +41,9 @@ struct StateEntry {
   bool deleting = false;
   OnceCommit once_commit = OnceCommit::kNone;
   bool told_committed = false;  // a host was told of the commit, maybe by a later journal
+  // Of a write_once state without a commit in the journal that the server started with: hosts that
+  // have not attached since. One of them may have been told of a commit.
+  std::set<std::string> unheard_hosts;
   PendingUpdates updates;
   std::set<std::string> newer_hosts;  // hosts with a newer generation than the journal knows
   std::shared_ptr<Replicas> replicas = std::make_shared<Replicas>();  // remembers answers only

@@ -94,7 +94,11 @@ void States::Restore(const Restored& restored) {
                      .placed = state.placed,
                      .request_id = state.request_id,
                      .request_digest = state.request_digest};
-    if (state.write_committed) entry.once_commit = OnceCommit::kDurable;
+    if (state.write_committed) {
+      entry.once_commit = OnceCommit::kDurable;
+    } else if (state.state.write_once()) {
+      for (const auto& [host, part] : state.placed->hosts) entry.unheard_hosts.insert(host);
+    }
     entry.declared.clear_spec();
     registry_.Add(std::move(entry));
   }
@@ -298,10 +302,7 @@ void States::CommitWrites(const std::set<std::string>& changed, Outbox& out) {
 void States::OnWriteCommitted(const WriteCommitted& committed, Outbox& out) {
   StateEntry* state = registry_.Find(committed.state.name);
   if (state == nullptr || state->uid() != committed.state.uid) return;  // deleted since
-  std::set<std::string> back;  // without their shards, while the commit was on its way
-  for (const auto& [host, part] : state->placed->hosts) {
-    if (IsHeldBack(*state, membership_.workers(), host)) back.insert(host);
-  }
+  const std::set<std::string> back = HeldBack(*state);
   state->once_commit = OnceCommit::kDurable;
   for (const auto& [host, part] : state->placed->hosts) {
     if (back.contains(host)) {
@@ -313,6 +314,30 @@ void States::OnWriteCommitted(const WriteCommitted& committed, Outbox& out) {
   for (const std::string& host : wanted_.HostsOf(state->name())) TellAbsent(*state, host, out);
   out.Note(absl::StrCat("committed ", state->name(), ", which is written once"));
   out.Touch(state->name());
+}
+
+// Hosts that came back without their shards, and are assigned nothing for now.
+std::set<std::string> States::HeldBack(const StateEntry& state) const {
+  std::set<std::string> held;
+  for (const auto& [host, part] : state.placed->hosts) {
+    if (IsHeldBack(state, membership_.workers(), host)) held.insert(host);
+  }
+  return held;
+}
+
+// The host has attached. If it was the last one of the state that could tell of a commit, those that
+// were held back because of that are assigned their shards.
+void States::Hear(const std::string& host, StateEntry& state, Outbox& out) const {
+  if (!state.unheard_hosts.contains(host)) return;
+  const bool last = state.unheard_hosts.size() == 1;
+  const std::set<std::string> held = last ? HeldBack(state) : std::set<std::string>();
+  state.unheard_hosts.erase(host);
+  for (const std::string& other : held) {
+    const bool waits = other != host && membership_.workers().alive(other);
+    if (waits && !IsHeldBack(state, membership_.workers(), other)) {
+      SendAssignment(state, other, out);
+    }
+  }
 }
 
 // Tells a host with shards of the state which they are.
@@ -431,7 +456,8 @@ void States::TellAway(const HostAway& away, const std::vector<std::string>& stat
 void States::Assign(const std::string& host, Outbox& out) {
   const WorkerRegistry& workers = membership_.workers();
   for (const std::string& name : registry_.NamesOn(host)) {
-    const StateEntry& state = *registry_.Find(name);
+    StateEntry& state = *registry_.Find(name);
+    Hear(host, state, out);
     if (!IsHeldBack(state, workers, host)) SendAssignment(state, host, out);
     if (PhaseOf(state, workers) == v1::State::LOST && workers.alive(host) &&
         workers.Find(host)->Manifest(name, state.uid(), state.generation()) == nullptr) {

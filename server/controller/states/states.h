@@ -93,6 +93,8 @@ class States {
   absl::Status CheckEntries(int64_t more) const;
   absl::StatusOr<bool> JoinCreate(CallId call, const v1::CreateStateRequest& request,
                                   const std::string& digest, Outbox& out);
+  std::set<std::string> HeldBack(const StateEntry& state) const;
+  void Hear(const std::string& host, StateEntry& state, Outbox& out) const;
   void SendAssignment(const StateEntry& state, const std::string& host, Outbox& out) const;
   void TellAbsent(const StateEntry& state, const std::string& host, Outbox& out) const;
   void WarnIfTooOld(const std::string& host, Outbox& out) const;
