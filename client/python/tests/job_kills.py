@@ -154,12 +154,12 @@ def plant(bug: str) -> None:
         saving.Saver._seal = early
     elif bug == "reserved restored":
         restoring.RESERVED = "none"
-        restoring._WHOLE = ("READY", "DEGRADED", "BUILDING")
+        restoring.WHOLE = ("READY", "DEGRADED", "BUILDING")
         restoring.WRITTEN = reserving.RESERVED
         _hide_building()
         worlds.Worlds._end_lower_worlds = lambda self: None
     elif bug == "building restored":
-        restoring._WHOLE = ("READY", "DEGRADED", "BUILDING")
+        restoring.WHOLE = ("READY", "DEGRADED", "BUILDING")
         restoring.WRITTEN = "world-size"
         _hide_building()
     elif bug == "write_once off":

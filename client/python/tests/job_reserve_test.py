@@ -267,9 +267,9 @@ class ReserveTest(unittest.TestCase):
             core._group.barrier("left")
             return self.save(core, 3)
 
-        self.world(function, keep=2)
+        self.world(function, keep=4)
         steps = sorted(state.step for state in self.states().values())
-        self.assertEqual(steps, [2, 3])
+        self.assertEqual(steps, [1, 2, 3])
 
 
 if __name__ == "__main__":

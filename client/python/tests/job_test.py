@@ -142,6 +142,14 @@ class JobCase(unittest.TestCase):
         with remesh.connect(server=self.cluster.server_address) as client:
             return [names.parse(state.name) for state in client.states(f"jobs/{name}")]
 
+    # The worker dies with its shards, and comes back.
+    def wipe(self, host):
+        self.cluster.workers[host].kill()
+        for path in (self.cluster.buffers / host).iterdir():
+            if not path.name.startswith(("agent", "lock")):  # what proves that it is the same host
+                shutil.rmtree(path)
+        self.cluster.start_worker(host)
+
     def wait_until(self, holds):
         give_up = time.monotonic() + 60
         while not holds():
@@ -305,13 +313,39 @@ class JobTest(JobCase):
             core.save_pieces(world.pieces(), 7, extra={"rank": core.rank}, block=True)
 
         self.world("degraded", 4, save, replicas=2)
-        self.cluster.workers["host-1"].kill()
-        for path in (self.cluster.buffers / "host-1").iterdir():
-            if not path.name.startswith(("agent", "lock")):  # what proves that it is the same host
-                shutil.rmtree(path)
-        self.cluster.start_worker("host-1")
+        self.wipe("host-1")
         self.check_restored("degraded", 3, 7, 4)
         self.check_restored("degraded", 1, 7, 4, hosts=["host-1"])
+
+    # Regression: the lost one was kept, and the whole one before it deleted.
+    def test_a_save_that_is_lost_does_not_count_as_kept(self):
+        self.save("kept", 1, 1, hosts=["host-0"], keep=2)
+        self.save("kept", 1, 2, hosts=["host-1"], keep=2)
+        self.wipe("host-1")
+        self.save("kept", 1, 3, hosts=["host-0"], keep=2)
+        self.assertEqual(
+            self.states("kept"), [names.SaveId(1, 1), names.SaveId(3, 1), names.WorldId(3)]
+        )
+
+    # Regression: torch jobs asked for the lost one alone, and raised NotCovered.
+    def test_the_newest_save_is_one_that_can_be_restored(self):
+        self.save("newest", 1, 1, hosts=["host-0"], keep=2)
+        self.save("newest", 1, 2, hosts=["host-1"], keep=2)
+        self.wipe("host-1")
+        newest = lambda core: (core.newest().step, core.newest(2).step)
+        self.assertEqual(self.world("newest", 1, newest, hosts=["host-0"]), [(1, 2)])
+
+    # Regression: it took the save before, or raised NotFound while that was
+    # deleted.
+    def test_a_world_that_goes_back_gets_its_last_save(self):
+        def function(core):
+            world = World(core.rank, core.size, values(1), whole=("s",))
+            for step in range(1, 9):
+                core.save_pieces(world.pieces(), step)
+                self.assertEqual(core.newest().step, step)
+                self.assertEqual(core.restore_arrays(world.arrays()).step, step)
+
+        self.world("back", 2, function)
 
     # Regression: it stayed until the next commit, and a restore waited for its
     # hosts.

@@ -11,7 +11,7 @@ from typing import Callable, Dict, List, Tuple
 
 from remesh import calls, errors
 from remesh.job.errors import SaveFailed
-from remesh.job.worlds import Worlds
+from remesh.job.worlds import WHOLE, Worlds
 from remesh.state import State
 from remesh.worker import LocalState
 
@@ -77,7 +77,7 @@ class Commit:
             return False
         if state is None or state.uid != self._local.uid:
             raise errors.NotFound(f"{self._local.name} is gone")
-        if state.phase in ("READY", "DEGRADED"):
+        if state.phase in WHOLE:
             return True
         return self._decides and not self._may_commit(state)
 

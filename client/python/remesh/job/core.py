@@ -160,11 +160,13 @@ class Core:
 
         A save whose hosts are away is waited for, up to `patience` seconds, before an older one is
         taken. strict: StructureMismatch unless the save has exactly these names, shapes and types;
-        otherwise only arrays that it has are restored.
+        otherwise only arrays that it has are restored. A save of this world that is not committed
+        yet is waited for.
 
         NotCovered if no save is whole; NotFound for a step that was not saved; NoRoom; MoveFailed.
         """
         self._check_open()
+        self._saver.wait()
         self._saver.free()  # a restore may need the memory that is reserved
         found = self._restorer.restore(wanted, step, strict)
         if found:
@@ -172,9 +174,11 @@ class Core:
         return found
 
     def newest(self, step: Optional[int] = None) -> Optional[Described]:
-        """The newest save that was written, or the newest of `step`, on all processes; None if the
-        job has none. A restore may still have to take an older one, whose hosts are there."""
+        """The newest save that is whole, or the newest of `step`, on all processes; None if the job
+        has none. Waits as restore_arrays() does. If none is whole, the newest that was written:
+        restoring it says what is missing."""
         self._check_open()
+        self._saver.wait()
         return self._restorer.newest(step)
 
     def should_save(self, step: int) -> bool:

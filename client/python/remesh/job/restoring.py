@@ -15,7 +15,7 @@ from remesh.job.errors import NotCovered, StructureMismatch
 from remesh.job.members import Members
 from remesh.job.pieces import Shards
 from remesh.job.saving import structure_digest
-from remesh.job.worlds import RESERVED, WRITTEN, Worlds
+from remesh.job.worlds import RESERVED, WHOLE, WRITTEN, Worlds
 from remesh.move import Moved
 from remesh.state import State
 from remesh.v1 import reshard_pb2, sharding_pb2, state_pb2
@@ -24,7 +24,6 @@ _LOG = logging.getLogger("remesh")
 _PAUSE_SECONDS = 0.2
 _MOVE_SECONDS = 600.0
 _TRIES = 3
-_WHOLE = ("READY", "DEGRADED")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -107,20 +106,21 @@ class Restorer:
         )
         return Described(**json.loads(answer)) if answer != b"null" else None
 
-    # On process 0.
+    # On process 0: the newest that is whole. If none is, the newest, of which a
+    # restore says what is missing.
     def _newest(self, step: Optional[int]) -> bytes:
+        newest: Optional[State] = None
         for _, listed in self._worlds.saves():
             if WRITTEN not in listed.labels or step not in (None, listed.step):
                 continue
-            state = listed.refresh()
-            arrays = [
-                [array.name, array.element_type, list(array.shape)]
-                for array in state.proto.spec.arrays
-                if array.name != extras.ARRAY
-            ]
-            described = Described(state.name, state.step, state.labels, arrays)
-            return json.dumps(dataclasses.asdict(described)).encode()
-        return b"null"
+            state = self._settled(listed)
+            if state.phase == "BUILDING":
+                continue
+            if newest is None or state.phase in WHOLE:
+                newest = state
+            if state.phase in WHOLE:
+                break
+        return json.dumps(_fields_of(newest)).encode()
 
     # The extras in this host's shards, by process of the world that saved.
     def _local_rows(self, shards: Shards) -> Dict[int, np.ndarray]:
@@ -187,7 +187,7 @@ class Restorer:
                 passed_over = f"{save_id}: was never committed"
                 _LOG.info(passed_over)
                 return None
-            if state.phase not in _WHOLE:
+            if state.phase not in WHOLE:
                 passed.append(
                     f"{save_id} (step {state.step}): {state.phase}, {self._missing(state)}"
                 )
@@ -331,6 +331,18 @@ class Restorer:
         text = "nothing moved" if nothing else f"{moved.crossing_bytes} bytes crossed hosts"
         lost = f"; without {', '.join(state.lost_hosts)}" if state.lost_hosts else ""
         return text + lost + "".join(f"; not {each}" for each in passed)
+
+
+# The fields of Described; None of no state.
+def _fields_of(state: Optional[State]) -> Optional[Dict[str, Any]]:
+    if state is None:
+        return None
+    arrays = [
+        [array.name, array.element_type, list(array.shape)]
+        for array in state.proto.spec.arrays
+        if array.name != extras.ARRAY
+    ]
+    return dataclasses.asdict(Described(state.name, state.step, state.labels, arrays))
 
 
 def matching(

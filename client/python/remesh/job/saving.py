@@ -26,7 +26,7 @@ from remesh.job.errors import StructureMismatch, Superseded
 from remesh.job.members import Members
 from remesh.job.pieces import Interval, Piece
 from remesh.job.reserving import Reservation, Reservations
-from remesh.job.worlds import WRITTEN, Worlds
+from remesh.job.worlds import WHOLE, WRITTEN, Worlds
 from remesh.state import State
 from remesh.v1 import state_pb2
 from remesh.worker import LocalState
@@ -199,6 +199,11 @@ class Saver:
         pending, self._pending = self._pending, None
         if pending:
             pending.committed.result()
+
+    def wait(self) -> None:
+        """Waits for the last save's commit, or its failure, which the next finish() raises."""
+        if self._pending:
+            concurrent.futures.wait([self._pending.committed])
 
     def finish_within(self, seconds: float) -> None:
         """finish(), but not longer. TimeoutError."""
@@ -479,10 +484,10 @@ class Saver:
             _LOG.warning("nothing tells why %s is gone: %s", save.name, error)
         return Superseded(f"{save.name} is gone: a later world of the job has begun")
 
-    # Keeps the newest saves, and no unfinished one of this world. Of a committed
-    # save: a world that begins after later_world() sees it whole, but one that
-    # has begun may have seen it unfinished, and deletes it. Returns what it
-    # deleted; None if something stays.
+    # Keeps the newest saves, whole ones before others, and no unfinished one of
+    # this world. Of a committed save: a world that begins after later_world()
+    # sees it whole, but one that has begun may have seen it unfinished, and
+    # deletes it. Returns what it deleted; None if something stays.
     def _delete_older(self, name: str) -> Optional[List[State]]:
         own = names.parse(name)
         try:
@@ -492,11 +497,12 @@ class Saver:
         except errors.RemeshError as error:
             _LOG.warning("the saves before %s stay: %s", name, error)
             return None
-        whole = [state for save_id, state in older if not self._left_over(save_id, state)]
+        written = [state for save_id, state in older if not self._left_over(save_id, state)]
+        written.sort(key=lambda state: state.phase not in WHOLE)
         left = [state for save_id, state in older if self._left_over(save_id, state)]
         deleted: List[State] = []
         stay = False
-        for state in whole[self._settings.keep - 1 :] + left:
+        for state in written[self._settings.keep - 1 :] + left:
             try:
                 state.delete()
                 deleted.append(state)

@@ -19,6 +19,8 @@ _LOG = logging.getLogger("remesh")
 _CANCEL_SECONDS = 30.0
 _CLAIM_SECONDS = 10.0
 _PAUSE_SECONDS = 0.1
+# Phases of a save that can be restored.
+WHOLE = ("READY", "DEGRADED")
 # Set by the update before process 0's seal: a save without it is not whole,
 # whatever its phase.
 WRITTEN = "remesh-written"
