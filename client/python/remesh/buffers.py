@@ -8,6 +8,7 @@ mapping is gone.
 
 import concurrent.futures
 import dataclasses
+import hashlib
 import mmap
 import os
 import threading
@@ -94,6 +95,16 @@ def open_all(shards: Sequence[Shard]) -> None:
     retired since the worker answered."""
     for shard in shards:
         shard._memory.open()  # pylint: disable=protected-access
+
+
+def identity(shards: Sequence[Shard]) -> bytes:
+    """Of the files that hold the shards: another one once the worker has lost them and made new
+    ones. Equal for all processes of the host. FileNotFoundError."""
+    found = []
+    for path in sorted({shard.info.path for shard in shards if shard.info.path}):
+        status = os.stat(path)
+        found.append((path, status.st_dev, status.st_ino))
+    return hashlib.sha256(repr(found).encode()).digest()
 
 
 class _LazyMap:

@@ -14,7 +14,7 @@ import numpy as np
 
 import remesh
 from remesh import errors, job, local_group, names, storage
-from remesh.job import pieces
+from remesh.job import pieces, saving
 from remesh.job.committing import Commit
 from remesh.job.restoring import Restorer
 from remesh.job.worlds import Worlds
@@ -316,6 +316,33 @@ class JobTest(JobCase):
         self.wipe("host-1")
         self.check_restored("degraded", 3, 7, 4)
         self.check_restored("degraded", 1, 7, 4, hosts=["host-1"])
+
+    # Regression: the save was committed, with zeros where the first had written.
+    def test_memory_that_is_lost_between_two_writers_of_a_host_fails_the_save(self):
+        written, wiped, write = threading.Event(), threading.Event(), saving.Saver._write
+
+        def writes(saver, *arguments):
+            if saver._group.rank == 1:
+                wiped.wait(60)
+            try:
+                return write(saver, *arguments)
+            finally:
+                written.set()
+
+        def function(core):
+            world = World(core.rank, core.size, values(1), whole=("s",))
+            with self.assertRaisesRegex(job.SaveFailed, "host-0: its worker lost the memory"):
+                core.save_pieces(world.pieces(), 1, block=True)
+
+        with mock.patch.object(
+            saving.Saver, "_write", writes
+        ), concurrent.futures.ThreadPoolExecutor(1) as pool:
+            world = pool.submit(self.world, "torn", 2, function, hosts=["host-0"])
+            written.wait(60)
+            self.wipe("host-0")  # by this thread, with which the worker ends
+            wiped.set()
+            world.result()
+        self.assertEqual(self.states("torn"), [names.WorldId(1)])
 
     # Regression: the lost one was kept, and the whole one before it deleted.
     def test_a_save_that_is_lost_does_not_count_as_kept(self):

@@ -42,7 +42,7 @@ class Reservation:
         self._lock = threading.Lock()
         self._state: Optional[State] = None
         self._uid = ""
-        self._failed = self._abandoned = False
+        self._failed = self._abandoned = self._taken = False
         self._created, self._ended = threading.Event(), threading.Event()
 
     def report(self) -> bytes:
@@ -86,6 +86,11 @@ class Reservation:
         if state is not None:
             self._delete(state, wait)
 
+    def end(self) -> None:
+        """The save has taken the memory. Should the worker lose it now, nothing may reserve it
+        again: it would be sealed without what the save wrote."""
+        self._taken = True
+
     def join(self) -> None:
         """Waits for the end of run(), but not for long: it may wait for a server that is away."""
         self._ended.wait(_JOIN_SECONDS)
@@ -116,7 +121,7 @@ class Reservation:
     def _allocate(self) -> None:
         local = self._client.local(self.name, self._uid)
         give_up = time.monotonic() + _RESERVE_SECONDS
-        while not self._abandoned:
+        while not self._abandoned and not self._taken:
             try:
                 local.allocate(wait=_LOOK_SECONDS)
                 self._uid = local.uid
@@ -161,8 +166,11 @@ class Reservations:
         """After the first exchange: ends the reservation unless the save takes it. Returns the next
         one, which the save's thread runs; None without a name."""
         present, self._present = self._present, None
-        if present is not None and present.name != taken:
-            present.abandon()
+        if present is not None:
+            if present.name == taken:
+                present.end()
+            else:
+                present.abandon()
         self._before = present
         if name:
             self._present = Reservation(self._client, name, create, key)

@@ -20,9 +20,9 @@ from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple
 
 import numpy as np
 
-from remesh import errors, group, names, storage
+from remesh import buffers, errors, group, names, storage
 from remesh.job import committing, extras, pieces
-from remesh.job.errors import StructureMismatch, Superseded
+from remesh.job.errors import SaveFailed, StructureMismatch, Superseded
 from remesh.job.members import Members
 from remesh.job.pieces import Interval, Piece
 from remesh.job.reserving import Reservation, Reservations
@@ -174,8 +174,7 @@ class Saver:
         watch.lap("begin")
         local = self._client.local(order.name, order.uid)
         try:
-            with group.together(self._group, "save: written"):
-                self._write(local, saved, extra, order, watch)
+            self._write_together(local, saved, extra, order, watch)
         except errors.RemeshError as error:
             self._give_up(order, error)
             raise
@@ -341,7 +340,9 @@ class Saver:
         ]
         return storage.Array(extras.ARRAY, "u8", storage.Holders.of((size, capacity), entries))
 
-    def _write(
+    # The last exchange. Where processes of a host wrote into different memory,
+    # the worker has lost what the first of them wrote.
+    def _write_together(
         self,
         local: LocalState,
         saved: Sequence[Piece],
@@ -349,11 +350,39 @@ class Saver:
         order: Order,
         watch: "_Stopwatch",
     ) -> None:
-        shards = pieces.Shards(local.allocate(wait=_ALLOCATE_SECONDS))
+        try:
+            written: Any = self._write(local, saved, extra, order, watch)
+        except Exception as error:  # pylint: disable=broad-except
+            written = error
+        group.exchange(self._group, "save: written", written, self._check_memory)
+
+    # Returns the identity of the memory.
+    def _write(
+        self,
+        local: LocalState,
+        saved: Sequence[Piece],
+        extra: Any,
+        order: Order,
+        watch: "_Stopwatch",
+    ) -> bytes:
+        allocated = local.allocate(wait=_ALLOCATE_SECONDS)
+        memory = buffers.identity(allocated)
         watch.lap("allocate")
         own = self._extra_piece(extra, order)
-        pieces.write(shards, [*saved, own], self._writes_here)
+        pieces.write(pieces.Shards(allocated), [*saved, own], self._writes_here)
         watch.lap("write")
+        return memory
+
+    def _check_memory(self, memories: List[bytes]) -> bytes:
+        for process, memory in enumerate(memories):
+            host = self._members.host_of[process]
+            if memory != memories[self._members.leader(host)]:
+                name = self._members.hosts[host].name
+                raise SaveFailed(
+                    f"{name}: its worker lost the memory of the save while it was written",
+                    metadata={"hosts": name},
+                )
+        return b""
 
     # The rows that this process writes.
     def _extra_piece(self, extra: Any, order: Order) -> Piece:
