@@ -184,13 +184,13 @@ def _hide_building() -> None:
     )
 
 
-def _dies(order: Dict[str, Any], rank: int) -> bool:
+def dies(order: Dict[str, Any], rank: int) -> bool:
     """Whether this process is the one that dies first."""
     return order["victim"] == rank or (order["victim"] == "all" and rank == order["killer"])
 
 
-# Waits until the next save's memory is reserved here.
-def _await_reserved(core: job.Core) -> None:
+def await_reserved(core: job.Core) -> None:
+    """Waits until the next save's memory is reserved here."""
     present = core._saver._reservations._present
     if present:
         present._ended.wait(20.0)
@@ -218,7 +218,7 @@ def run(order: Dict[str, Any], rank: int, group: SocketGroup) -> Dict[str, Any]:
     if order["victim"] is not None:
         os.write(order["pipe"], json.dumps({"rank": rank, **report}).encode() + b"\n")
     early = order["phase"] in RESERVE_PHASES
-    if early and _dies(order, rank):
+    if early and dies(order, rank):
         die_at(order["phase"], order["victim"] == "all")
     core.save_pieces(
         pieces_of(step + 1, rank, group.size),
@@ -230,9 +230,9 @@ def run(order: Dict[str, Any], rank: int, group: SocketGroup) -> Dict[str, Any]:
     if order["victim"] is None:
         core.close()
         return report
-    _await_reserved(core)
+    await_reserved(core)
     group.barrier("reserved")
-    if not early and _dies(order, rank):
+    if not early and dies(order, rank):
         die_at(order["phase"], order["victim"] == "all")
     core.save_pieces(
         pieces_of(step + 2, rank, group.size),
