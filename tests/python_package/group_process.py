@@ -6,6 +6,7 @@ import signal
 import sys
 import time
 
+import coordination_checks
 from remesh import errors
 from remesh.group import exchange, together
 
@@ -92,6 +93,7 @@ def main() -> None:
         "failure": failure, "seconds": time.monotonic() - begun, "barrier_seconds": barrier_seconds,
         "refusal": caught(lambda: refuse_on_last(group)),
         "decided": exchange(group, "sum", bytes([group.rank]), lambda each: bytes([sum(one[0] for one in each)])).hex(),
+        "coordination": coordination_checks.run(framework, group.rank, group.size),
         "names": caught(lambda: group.barrier("a" if group.rank == 0 else "b")),
     }), flush=True)
 

@@ -61,13 +61,33 @@ class Suite:
         for said in self.each("names"):
             self.assertRegex(said, "^NameMismatch: ")
 
+    def test_utilities_of_coordination(self):
+        for rank, said in enumerate(self.each("coordination")):
+            self.assertEqual([said[each] for each in ("broadcast", "gather", "equal", "leaving")], [True, True, "", False], rank)
+            self.assertEqual(said["axis"], sum(range(1, PROCESSES + 1)))
+            self.assertEqual(said["a bit"], "ValuesDiffer: FAILED_PRECONDITION (VALUES_DIFFER): seed: 1 of 2 leaves differ, the first is "
+                                            "w.0 (bool[]): processes 0-1 | 2")
+            self.assertEqual(said["devices"], "ValuesDiffer: FAILED_PRECONDITION (VALUES_DIFFER): devices: processes 0-1 | 2 have different "
+                                              "lists: at 1 process 0 has 1, process 2 has 2")
+            self.assertRegex(said["names"], "^NameMismatch: ")
+
 
 class JaxGroupTest(Suite, unittest.TestCase):
     FRAMEWORK = "jax"
 
+    def test_utilities_beside_those_of_jax(self):
+        for said in self.each("coordination"):
+            self.assertEqual((said["kinds"], said["signatures"], said["global"]), (["numpy"], [], [True] * 6))
+        print("what jax.experimental.multihost_utils change:", flush=True)
+        for name, change in self.said[0]["coordination"]["jax changes"].items():
+            print(f"  {name}: {change}", flush=True)
+
 
 class TorchGroupTest(Suite, unittest.TestCase):
     FRAMEWORK = "torch"
+
+    def test_tensors_stay_tensors(self):
+        self.assertEqual([said["kinds"] for said in self.each("coordination")], [["torch"]] * PROCESSES)
 
     def test_a_process_that_stops_is_seen_at_the_deadline_and_one_that_dies_at_once(self):
         ended = run("lose")
