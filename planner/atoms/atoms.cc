@@ -2,12 +2,17 @@
 #include "planner/atoms/atoms.h"
 
 #include <algorithm>
+#include <array>
+#include <iterator>
+#include <optional>
 #include <tuple>
 #include <utility>
 
 #include "absl/container/flat_hash_map.h"
 #include "base/status_macros.h"
 #include "planner/atoms/cut_atoms.h"
+#include "planner/atoms/index_of_pair.h"
+#include "planner/values/resize.h"
 
 namespace remesh::planner {
 namespace {
@@ -39,7 +44,11 @@ class AtomMaker {
 
   absl::StatusOr<Atoms> Run() {
     MergeArrays();
+    InternTiles();
+    Reserve(placed_, expected_);
+    Reserve(atoms_.tapes, expected_);
     for (ArrayClass& array_class : atoms_.geometry.classes) RETURN_IF_ERROR(CutClass(array_class));
+    for (std::optional<IndexOfPair>& one : tape_of_) one.reset();
     LayTapes();
     return std::move(atoms_);
   }
@@ -86,10 +95,45 @@ class AtomMaker {
     return entry->second;
   }
 
-  // The groups of all tiles of a placement, by tile.
-  std::vector<int32_t> GroupsOfTiles(const Placement& placement, bool living_only) {
-    std::vector<int32_t> groups;
+  // A layout over a list of devices, lost ones among them or not.
+  using TilesKey = std::tuple<const Layout*, const DeviceList*, bool>;
+
+  // Interns the groups of all tiles, which most atoms have, before any of an overlap of boxes.
+  void InternTiles() {
+    int64_t expected = 0;
+    for (const ArrayClass& array_class : atoms_.geometry.classes) {
+      const ArraySpec& array = request_.arrays[array_class.arrays.front()];
+      GroupsOfTiles(array.source, true);
+      GroupsOfTiles(array.target, false);
+      expected = std::min(kAtomsMax, expected + AtomsMost(array));
+    }
+    expected_ = expected;
+  }
+
+  // The most atoms that an array is cut into, except where boxes overlap; at most kAtomsMax.
+  static int64_t AtomsMost(const ArraySpec& array) {
+    const Layout& source = *array.source.layout;
+    const Layout& target = *array.target.layout;
+    if (!source.partitions.has_value() || !target.partitions.has_value()) {
+      return static_cast<int64_t>(source.tiles.size() + target.tiles.size());
+    }
+    int64_t most = 1;
+    for (size_t d = 0; d < source.shape.size() && most < kAtomsMax; ++d) {
+      const DimPartition& before = (*source.partitions)[d];
+      const DimPartition& after = (*target.partitions)[d];
+      most *= std::max<int64_t>(1, std::ssize(before.part_of) + std::ssize(after.part_of) - 1);
+    }
+    return std::min(most, kAtomsMax);
+  }
+
+  // The groups of all tiles of a placement, by tile. Looks once at placements that are alike.
+  const std::vector<int32_t>& GroupsOfTiles(const Placement& placement, bool living_only) {
+    const TilesKey key{placement.layout.get(), placement.devices.get(), living_only};
+    const auto [entry, inserted] = groups_of_tiles_.try_emplace(key);
+    std::vector<int32_t>& groups = entry->second;
+    if (!inserted) return groups;
     Group group;
+    groups.reserve(placement.layout->tiles.size());
     for (const Tile& tile : placement.layout->tiles) {
       group.clear();
       for (int32_t position : tile.positions) {
@@ -119,44 +163,40 @@ class AtomMaker {
   absl::Status CutClass(ArrayClass& array_class) {
     array_class.first_atom = next_atom_;
     const ArraySpec& array = request_.arrays[array_class.arrays.front()];
-    ASSIGN_OR_RETURN(
-        const std::vector<Atom> atoms,
-        CutIntoAtoms(*array.source.layout, *array.target.layout, array_class, budget_));
-    const std::vector<int32_t> holders_of = GroupsOfTiles(array.source, true);
-    const std::vector<int32_t> needers_of = GroupsOfTiles(array.target, false);
-    next_atom_ += array_class.atom_count;
-    if (next_atom_ > kAtomsMax) return TooManyAtoms();
-    tape_of_.reserve(atoms.size());
+    const std::vector<int32_t>& holders_of = GroupsOfTiles(array.source, true);
+    const std::vector<int32_t>& needers_of = GroupsOfTiles(array.target, false);
     const bool same_memory = array.source.memory_kind == array.target.memory_kind;
-    for (const Atom& atom : atoms) {
-      if (budget_.Spent()) break;
+    const int64_t bits = array_class.element_bits * std::ssize(array_class.arrays);
+    std::optional<IndexOfPair>& tape_of = tape_of_[same_memory];
+    if (!tape_of) tape_of.emplace(atoms_.groups.size(), expected_);
+    const auto place = [&](const Atom& atom) -> absl::Status {
       const int32_t holders = Union(atom.source_tiles, holders_of);
       const int32_t needers = Union(atom.target_tiles, needers_of);
       if (overlaps_ > kOverlapsMax) return TooManyOverlaps();
-      if (holders == 0) {
-        AddMissing(array_class, atom, array);
-        AddMissingBits(array_class, atom, needers);
-        if (static_cast<int64_t>(atoms_.missing.size()) > kAtomsMax) return TooManyAtoms();
-        continue;
+      if (holders == 0) return PlaceMissing(array_class, atom, needers, array);
+      int32_t& index = tape_of->At(holders, needers);
+      if (index == IndexOfPair::kUnknown) {
+        index = static_cast<int32_t>(atoms_.tapes.size());
+        atoms_.tapes.push_back(
+            {.holders = holders, .needers = needers, .same_memory = same_memory});
       }
-      const int32_t index = TapeOf(holders, needers, same_memory);
       Tape& tape = atoms_.tapes[index];
       tape.unit_bits = std::max(tape.unit_bits, array_class.element_bits);
-      tape.bits += atom.elements * array_class.element_bits *
-                   static_cast<int64_t>(array_class.arrays.size());
+      tape.bits += atom.elements * bits;
       placed_.push_back({index, atom.id});
-    }
+      return absl::OkStatus();
+    };
+    RETURN_IF_ERROR(
+        CutIntoAtoms(*array.source.layout, *array.target.layout, array_class, place, budget_));
+    next_atom_ += array_class.atom_count;
     return budget_.Check();
   }
 
-  int32_t TapeOf(int32_t holders, int32_t needers, bool same_memory) {
-    const uint64_t key = static_cast<uint64_t>(holders) << 33 |
-                         static_cast<uint64_t>(needers) << 1 | static_cast<uint64_t>(same_memory);
-    const auto [entry, inserted] = tape_of_.try_emplace(key, static_cast<int32_t>(tape_of_.size()));
-    if (inserted) {
-      atoms_.tapes.push_back({.holders = holders, .needers = needers, .same_memory = same_memory});
-    }
-    return entry->second;
+  absl::Status PlaceMissing(const ArrayClass& array_class, const Atom& atom, int32_t needers,
+                            const ArraySpec& array) {
+    AddMissing(array_class, atom, array);
+    AddMissingBits(array_class, atom, needers);
+    return std::ssize(atoms_.missing) > kAtomsMax ? TooManyAtoms() : absl::OkStatus();
   }
 
   void AddMissing(const ArrayClass& array_class, const Atom& atom, const ArraySpec& spec) {
@@ -200,7 +240,10 @@ class AtomMaker {
   Atoms atoms_;
   std::vector<int32_t> group_of_device_;          // of single devices, -1: none yet
   absl::flat_hash_map<Group, int32_t> group_of_;  // of all other groups
-  absl::flat_hash_map<uint64_t, int32_t> tape_of_;
+  absl::flat_hash_map<TilesKey, std::vector<int32_t>> groups_of_tiles_;
+  // By whether memory stays the same; holders and needers.
+  std::array<std::optional<IndexOfPair>, 2> tape_of_;
+  int64_t expected_ = 0;  // about so many atoms
   std::vector<AtomOfTape> placed_;
   int32_t next_atom_ = 0;
   int64_t overlaps_ = 0;  // devices of all groups in group_of_

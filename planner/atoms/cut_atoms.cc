@@ -76,7 +76,7 @@ std::vector<Overlap> MergeWalk(const DimPartition& source, const DimPartition& t
   return overlaps;
 }
 
-// Walks over the product of overlaps, keeping both keys up to date.
+// Walks over the product of overlaps, keeping both keys up to date. Ends with the first error.
 class ProductWalk {
  public:
   ProductWalk(const std::vector<std::vector<Overlap>>& dims, const TileIndex& source,
@@ -84,26 +84,27 @@ class ProductWalk {
       : dims_(dims), source_(source), target_(target), budget_(budget) {}
 
   template <typename Visit>
-  void Run(const Visit& visit) {
-    Descend(0, 1, 0, 0, visit);
+  absl::Status Run(const Visit& visit) {
+    return Descend(0, 1, 0, 0, visit);
   }
 
  private:
   template <typename Visit>
-  void Descend(size_t dim, int64_t elements, int64_t source_key, int64_t target_key,
-               const Visit& visit) {
+  absl::Status Descend(size_t dim, int64_t elements, int64_t source_key, int64_t target_key,
+                       const Visit& visit) {
     if (dim == dims_.size()) {
-      visit(next_++, elements, source_.Find(source_key), target_.Find(target_key));
-      return;
+      return visit(next_++, elements, source_.Find(source_key), target_.Find(target_key));
     }
     int64_t lo = 0;
     for (const Overlap& overlap : dims_[dim]) {
-      if (budget_.Spent()) return;
+      if (budget_.Spent()) return budget_.Check();
       const int64_t size = overlap.hi - lo;
       lo = overlap.hi;
-      Descend(dim + 1, elements * size, source_key + source_.stride(dim) * overlap.source_part,
-              target_key + target_.stride(dim) * overlap.target_part, visit);
+      RETURN_IF_ERROR(Descend(dim + 1, elements * size,
+                              source_key + source_.stride(dim) * overlap.source_part,
+                              target_key + target_.stride(dim) * overlap.target_part, visit));
     }
+    return absl::OkStatus();
   }
 
   const std::vector<std::vector<Overlap>>& dims_;
@@ -113,8 +114,8 @@ class ProductWalk {
   int32_t next_ = 0;
 };
 
-absl::StatusOr<std::vector<Atom>> CutProduct(const Layout& source, const Layout& target,
-                                             ArrayClass& array_class, Budget& budget) {
+absl::Status CutProduct(const Layout& source, const Layout& target, ArrayClass& array_class,
+                        const VisitAtom& visit, Budget& budget) {
   std::vector<std::vector<Overlap>> dims;
   int64_t count = 1;
   for (size_t d = 0; d < source.shape.size(); ++d) {
@@ -128,25 +129,22 @@ absl::StatusOr<std::vector<Atom>> CutProduct(const Layout& source, const Layout&
     }
   }
   array_class.atom_count = static_cast<int32_t>(count);
-  std::vector<Atom> atoms;
-  atoms.reserve(std::min<int64_t>(count, int64_t{1} << 16));
+  if (array_class.first_atom + count > kAtomsMax) return TooManyAtoms();
+  int64_t visited = 0;
   for (int64_t subgroup : SubgroupsOf(target)) {
     const TileIndex source_index(source, subgroup);
     const TileIndex target_index(target, subgroup);
     const auto take = [&](int32_t index, int64_t elements, int32_t s, int32_t t) {
-      if (t < 0) return;
-      Atom atom{.id = array_class.first_atom + index,
-                .elements = elements,
-                .source_tiles = {},
-                .target_tiles = {t}};
-      if (s >= 0) atom.source_tiles.push_back(s);
-      atoms.push_back(std::move(atom));
+      if (t < 0) return absl::OkStatus();
+      if (++visited > kAtomsMax) return TooManyAtoms();
+      return visit({.id = array_class.first_atom + index,
+                    .elements = elements,
+                    .source_tiles = absl::MakeConstSpan(&s, s >= 0 ? 1 : 0),
+                    .target_tiles = absl::MakeConstSpan(&t, 1)});
     };
-    ProductWalk(dims, source_index, target_index, budget).Run(take);
-    RETURN_IF_ERROR(budget.Check());
-    if (static_cast<int64_t>(atoms.size()) > kAtomsMax) return TooManyAtoms();
+    RETURN_IF_ERROR(ProductWalk(dims, source_index, target_index, budget).Run(take));
   }
-  return atoms;
+  return budget.Check();
 }
 
 // A box of a tile that overlaps the current region.
@@ -160,8 +158,8 @@ struct TileBox {
 // a region contains it.
 class BoxCutter {
  public:
-  BoxCutter(ArrayClass& array_class, std::vector<Atom>& atoms, Budget& budget)
-      : array_class_(array_class), atoms_(atoms), budget_(budget) {}
+  BoxCutter(ArrayClass& array_class, const VisitAtom& visit, Budget& budget)
+      : array_class_(array_class), visit_(visit), budget_(budget) {}
 
   absl::Status Cut(const Box& region, const std::vector<TileBox>& boxes) {
     if (budget_.Spent()) return budget_.Check();
@@ -184,23 +182,20 @@ class BoxCutter {
 
  private:
   absl::Status Emit(const Box& region, const std::vector<TileBox>& boxes) {
-    if (static_cast<int64_t>(array_class_.boxes.size()) >= kAtomsMax) return TooManyAtoms();
+    if (array_class_.first_atom + array_class_.atom_count >= kAtomsMax) return TooManyAtoms();
     overlaps_ += static_cast<int64_t>(boxes.size());
     if (overlaps_ > kOverlapsMax) return TooManyOverlaps();
-    Atom atom{.id = array_class_.first_atom + array_class_.atom_count++,
-              .elements = region.element_count(),
-              .source_tiles = {},
-              .target_tiles = {}};
     array_class_.boxes.push_back(region);
-    for (const TileBox& one : boxes) {
-      (one.is_target ? atom.target_tiles : atom.source_tiles).push_back(one.tile);
-    }
-    atoms_.push_back(std::move(atom));
-    return absl::OkStatus();
+    std::vector<int32_t> tiles[2];
+    for (const TileBox& one : boxes) tiles[one.is_target].push_back(one.tile);
+    return visit_({.id = array_class_.first_atom + array_class_.atom_count++,
+                   .elements = region.element_count(),
+                   .source_tiles = tiles[false],
+                   .target_tiles = tiles[true]});
   }
 
   ArrayClass& array_class_;
-  std::vector<Atom>& atoms_;
+  const VisitAtom& visit_;
   Budget& budget_;
   int64_t overlaps_ = 0;
 };
@@ -214,17 +209,16 @@ void AddTileBoxes(const Layout& layout, int64_t subgroup, bool is_target,
   }
 }
 
-absl::StatusOr<std::vector<Atom>> CutBoxes(const Layout& source, const Layout& target,
-                                           ArrayClass& array_class, Budget& budget) {
-  std::vector<Atom> atoms;
-  BoxCutter cutter(array_class, atoms, budget);
+absl::Status CutBoxes(const Layout& source, const Layout& target, ArrayClass& array_class,
+                      const VisitAtom& visit, Budget& budget) {
+  BoxCutter cutter(array_class, visit, budget);
   for (int64_t subgroup : SubgroupsOf(target)) {
     std::vector<TileBox> boxes;
     AddTileBoxes(source, subgroup, false, boxes);
     AddTileBoxes(target, subgroup, true, boxes);
     RETURN_IF_ERROR(cutter.Cut(Box::Whole(source.shape), boxes));
   }
-  return atoms;
+  return absl::OkStatus();
 }
 
 }  // namespace
@@ -242,13 +236,13 @@ absl::Status TooManyOverlaps() {
                    {"TOO_MANY_OVERLAPS", {{"limit", absl::StrCat(kOverlapsMax)}}});
 }
 
-absl::StatusOr<std::vector<Atom>> CutIntoAtoms(const Layout& source, const Layout& target,
-                                               ArrayClass& array_class, Budget& budget) {
-  if (ElementCount(source.shape) == 0) return std::vector<Atom>();
+absl::Status CutIntoAtoms(const Layout& source, const Layout& target, ArrayClass& array_class,
+                          const VisitAtom& visit, Budget& budget) {
+  if (ElementCount(source.shape) == 0) return absl::OkStatus();
   if (source.partitions.has_value() && target.partitions.has_value()) {
-    return CutProduct(source, target, array_class, budget);
+    return CutProduct(source, target, array_class, visit, budget);
   }
-  return CutBoxes(source, target, array_class, budget);
+  return CutBoxes(source, target, array_class, visit, budget);
 }
 
 }  // namespace remesh::planner

@@ -2,10 +2,10 @@
 #pragma once
 
 #include <cstdint>
-#include <vector>
 
-#include "absl/container/inlined_vector.h"
-#include "absl/status/statusor.h"
+#include "absl/functional/function_ref.h"
+#include "absl/status/status.h"
+#include "absl/types/span.h"
 #include "planner/atoms/tape.h"
 #include "planner/values/budget.h"
 #include "planner/values/layout.h"
@@ -13,12 +13,12 @@
 namespace remesh::planner {
 
 // An atom with the tiles that hold it before and need it after (indices of Layout::tiles, all of
-// one subgroup). Atoms that no tile needs are left out.
+// one subgroup). The spans are valid during the visit.
 struct Atom {
   int32_t id = 0;  // see ArrayClass
   int64_t elements = 0;
-  absl::InlinedVector<int32_t, 2> source_tiles;
-  absl::InlinedVector<int32_t, 2> target_tiles;
+  absl::Span<const int32_t> source_tiles;
+  absl::Span<const int32_t> target_tiles;
 };
 
 inline constexpr int64_t kAtomsMax = int64_t{1} << 22;
@@ -28,10 +28,11 @@ absl::Status TooManyAtoms();
 inline constexpr int64_t kOverlapsMax = int64_t{1} << 24;
 absl::Status TooManyOverlaps();
 
-// Fills in the geometry of the atoms in `array_class`, whose first_atom is set, and returns the
-// atoms, subgroup by subgroup. RESOURCE_EXHAUSTED above kAtomsMax (TOO_MANY_ATOMS) or kOverlapsMax
-// (TOO_MANY_OVERLAPS).
-absl::StatusOr<std::vector<Atom>> CutIntoAtoms(const Layout& source, const Layout& target,
-                                               ArrayClass& array_class, Budget& budget);
+// Fills in the geometry of the atoms in `array_class`, whose first_atom is set, and calls visit for
+// every atom that a tile needs, subgroup by subgroup. Ends with the first error of visit.
+// RESOURCE_EXHAUSTED above kAtomsMax (TOO_MANY_ATOMS) or kOverlapsMax (TOO_MANY_OVERLAPS).
+using VisitAtom = absl::FunctionRef<absl::Status(const Atom& atom)>;
+absl::Status CutIntoAtoms(const Layout& source, const Layout& target, ArrayClass& array_class,
+                          const VisitAtom& visit, Budget& budget);
 
 }  // namespace remesh::planner

@@ -6,6 +6,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/hash/hash.h"
+#include "planner/atoms/index_of_pair.h"
 #include "planner/values/resize.h"
 
 namespace remesh::planner {
@@ -40,28 +41,6 @@ class HostGroups {
   std::vector<Group> hosts_;
 };
 
-// The class of each pair of numbers of HostGroups: a table where the pairs are not many more than
-// the tapes, which takes a fraction of the time, else a map.
-class ClassOfPair {
- public:
-  static constexpr int32_t kUnknown = -2;
-
-  ClassOfPair(size_t groups, size_t tapes) : groups_(groups) {
-    if (groups <= 4 * tapes / std::max<size_t>(groups, 1)) table_.assign(groups * groups, kUnknown);
-  }
-
-  int32_t& At(int32_t holders, int32_t needers) {
-    if (!table_.empty()) return table_[static_cast<size_t>(holders) * groups_ + needers];
-    const uint64_t pair = static_cast<uint64_t>(holders) << 32 | static_cast<uint32_t>(needers);
-    return map_.try_emplace(pair, kUnknown).first->second;
-  }
-
- private:
-  const size_t groups_;
-  std::vector<int32_t> table_;
-  absl::flat_hash_map<uint64_t, int32_t> map_;
-};
-
 // Returns the demand class for a pair of holders and needers (numbers of HostGroups); -1 where no
 // host needs anything.
 class ClassMaker {
@@ -71,7 +50,7 @@ class ClassMaker {
 
   int32_t ClassOf(int32_t holders, int32_t needers) {
     int32_t& of_pair = of_pair_.At(holders, needers);
-    if (of_pair == ClassOfPair::kUnknown) {
+    if (of_pair == IndexOfPair::kUnknown) {
       of_pair = Make(hosts_.Hosts(holders), hosts_.Hosts(needers));
     }
     return of_pair;
@@ -96,7 +75,7 @@ class ClassMaker {
 
   const HostGroups& hosts_;
   std::vector<DemandClass>& classes_;
-  ClassOfPair of_pair_;
+  IndexOfPair of_pair_;
   // Hashes of groups. There may be millions of groups, so they are neither stored twice nor hashed
   // again.
   absl::flat_hash_map<size_t, int32_t> last_of_hash_;
@@ -108,7 +87,7 @@ class ClassMaker {
 DemandClasses MakeDemandClasses(const Atoms& atoms, const Network& network, Budget& budget) {
   const HostGroups hosts(atoms, network, budget);
   DemandClasses result;
-  Reserve(result.classes, atoms.tapes.size());  // at most
+  Reserve(result.classes, std::min(atoms.tapes.size(), hosts.count() * hosts.count()));  // at most
   result.class_of.assign(atoms.tapes.size(), -1);
   if (budget.SpentNow()) return result;
   ClassMaker maker(hosts, atoms.tapes.size(), result.classes);

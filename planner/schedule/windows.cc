@@ -39,8 +39,6 @@ constexpr double kCheapMax = 1.03;
 constexpr int64_t kSmallRounds = 4;
 // A schedule of this many times the parts that it needs is worth a comparison with fewer rounds.
 constexpr double kStretchedMin = 1.25;
-// Where relays ask for so many times as many even if rounds were perfectly even, it is not tried.
-constexpr double kForeseenMin = 1 + 1.0 / 16;
 // With several rounds messages come to about this size where there are bytes enough for that.
 constexpr int64_t kMessageBits = int64_t{128} << 20;  // 16 MiB
 
@@ -233,7 +231,7 @@ class Scheduler {
   // One round will do where messages then cost little. Otherwise tries fewer and fewer rounds until
   // a schedule is good: first as many as make messages large. Where that takes more windows than
   // the limit on their bytes asks for, to fill the pipeline of relays in time, fewer rounds may be
-  // faster still; where it takes many more, that is foreseen and not tried.
+  // faster still; rounds whose half takes no more windows than relays ask for are not tried.
   void TryRounds(const HeavyPairs& heavy) {
     const int64_t least =
         std::max<int64_t>(1, CeilDiv(heavy.most_of_device, kMessagesPerWindowMax));
@@ -246,14 +244,13 @@ class Scheduler {
     }
     const int64_t last = std::max<int64_t>(2, least);
     const int64_t needed = PartsForPipeline(PartsFor(rounds));
+    const auto fewer = [&] { return std::max(last, rounds / 2); };
+    while (rounds > last && PartsFor(fewer()) <= needed) rounds = fewer();
     while (!budget_.SpentNow()) {
-      while (rounds > last && PartsFor(rounds) * kForeseenMin < needed) {
-        rounds = std::max(last, rounds / 2);
-      }
       const Outcome outcome = Try(rounds);
       if (outcome.is_good && !(outcome.is_best && IsStretched())) return;
       if (rounds <= last) return;
-      rounds = std::max(last, rounds / 2);
+      rounds = fewer();
     }
   }
 

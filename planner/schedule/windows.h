@@ -25,8 +25,9 @@ int64_t EffectiveWindowBytes(int64_t window_bytes);
 // messages cost beside their bytes, it takes at most 2 % longer than the busiest link. One round
 // is tried first, unless a device has too many pairs: it is even, and will do where messages cost
 // little. Then come as many rounds as make messages of about 16 MiB, half of these, and so on until
-// a schedule is good; numbers at which relays would foreseeably stretch it are left out. The least predicted seconds win, among good schedules if there are any; fewer
-// parts, which mean fewer messages, win where that costs less than 1/64.
+// a schedule is good; numbers are left out of which half would do with the parts that relays ask
+// for. The least predicted seconds win, among good schedules if there are any; fewer parts, which
+// mean fewer messages, win where that costs less than 1/64.
 //
 // Parts. At least K = bits of the busiest device / (rounds * half a window), so that windows keep
 // within their limit. Relays ask for more, to fill their pipeline sooner: K parts of a plan of d
