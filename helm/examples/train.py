@@ -4,9 +4,9 @@
 framework. One such process on each node, or several (torchrun), of which the first writes.
 
 A job of JAX or PyTorch calls remesh.jax.Job or remesh.torch.Job instead, which save and restore by
-themselves: docs/training.md. Both need the Python package (build/release/dist), and from the pod
-REMESH_SERVER, REMESH_SOCKET, with TLS also REMESH_TLS_CA, REMESH_TLS_CERT and REMESH_TLS_KEY. This
-one needs DEVICES, of all nodes, and which of the processes it is.
+themselves: trainer-jax.yaml, docs/training.md. Both need the Python package (build/release/dist),
+and from the pod REMESH_SERVER, REMESH_SOCKET, with TLS also REMESH_TLS_CA, REMESH_TLS_CERT and
+REMESH_TLS_KEY. This one needs DEVICES, of all nodes, and which of the processes it is.
 """
 
 import os

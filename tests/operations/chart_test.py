@@ -495,6 +495,18 @@ class FilesTest(unittest.TestCase):
                     if "." not in document["apiVersion"] or document["apiVersion"].startswith("apps"):
                         self.assertEqual(kubernetes_faults(document, "1.34"), [])
 
+    def test_the_example_of_a_job_sets_what_its_program_reads(self):
+        job = yaml.safe_load((ROOT / "helm" / "examples" / "trainer-jax.yaml").read_text())
+        (replicated,) = job["spec"]["replicatedJobs"]
+        spec = replicated["template"]["spec"]
+        (container,) = spec["template"]["spec"]["containers"]
+        env = {variable["name"]: variable.get("value") for variable in container["env"]}
+        program = (ROOT / "examples" / container["command"][-1]).read_text()
+        self.assertEqual(set(re.findall(r'"(REMESH_\w+)"', program)) | {"REMESH_SOCKET"}, set(env))
+        self.assertEqual([str(spec[field]) for field in ("parallelism", "completions")], [env["REMESH_WORLD_SIZE"]] * 2)
+        name = job["metadata"]["name"]
+        self.assertEqual(env["REMESH_COORDINATOR"].rpartition(":")[0], f"{name}-{replicated['name']}-0-0.{name}")
+
 
 if __name__ == "__main__":
     support.main(needs=["helm", *(f"kubernetes-{version}.json" for version in VERSIONS)])
