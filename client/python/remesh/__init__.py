@@ -6,7 +6,7 @@
     remesh.buffers    maps and writes the memory that a worker shares
     remesh.errors     what calls raise
     remesh.coordination  what all processes agree on: JAX's multihost_utils, exact
-    remesh.group      a world of processes, and how they agree
+    remesh.group      a world of processes, and how they agree; server_group.py: by the server
     remesh.jax        Job: a JAX job that outlives its processes
     remesh.job        the same for any framework; storage and names: who stores which box, and what saves are called
     remesh.launch     remesh launch: a program in several processes, again after a death

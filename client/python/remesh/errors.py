@@ -13,13 +13,14 @@ the details of a grpc.RpcError, for users of the stubs and of Trainer.
 """
 
 import json
-from typing import Any, ClassVar, Dict, List, Mapping, Optional, Tuple, Type
+from typing import Any, ClassVar, Dict, Iterable, List, Mapping, Optional, Tuple, Type
 
 import grpc
 from google.rpc import error_details_pb2, status_pb2
 
 _DETAILS_KEY = "grpc-status-details-bin"
 _MESSAGE_BYTES = 4096  # of an error that is sent to other processes
+_MOST_NAMES = 20  # of arrays, in an error
 
 
 class RemeshError(Exception):
@@ -303,23 +304,92 @@ class PreemptionNotSetUp(RemeshError, RuntimeError):
     reasons = ("PREEMPTION_NOT_SET_UP",)
 
 
+class StructureMismatch(RemeshError, ValueError):
+    """The arrays that are wanted are not those that there are, or processes disagree about them."""
+
+    reasons = ("STRUCTURE_MISMATCH",)
+    default_code = "INVALID_ARGUMENT"
+
+    @staticmethod
+    def of(what: str, differences: Iterable[Tuple[str, str, str]]) -> "StructureMismatch":
+        """From (name, have, want) of each array that differs."""
+        lines: List[str] = [
+            f"{name}: have {have or 'none'}, want {want or 'none'}"
+            for name, have, want in differences
+        ]
+        more = f" and {len(lines) - _MOST_NAMES} more" if len(lines) > _MOST_NAMES else ""
+        return StructureMismatch(f"{what}: " + "; ".join(lines[:_MOST_NAMES]) + more)
+
+
 class MemberLost(RemeshError):
     """A process of the group has left it or died, and others wait for it."""
 
     reasons = ("MEMBER_LOST",)
     default_code = "ABORTED"
 
+    @property
+    def rank(self) -> Optional[int]:
+        """The process, if the group knows it."""
+        return self._number("rank")
+
+    @property
+    def host(self) -> str:
+        """Its host; "" if the group does not know it."""
+        return self.metadata.get("host", "")
+
+
+class MemberLeft(MemberLost):
+    """A process of the group has ended its part in it, and others wait for it."""
+
+    reasons = ("MEMBER_LEFT",)
+
+
+class WorldOver(RemeshError):
+    """The world of the group is over: none of its calls succeeds any more."""
+
+    reasons = ("WORLD_OVER", "RESULTS_DIFFER")
+    default_code = "ABORTED"
+
+
+class StaleEpoch(RemeshError):
+    """A later world has formed: this process belongs to an earlier one, and may change nothing."""
+
+    reasons = ("STALE_EPOCH",)
+
+    @property
+    def epoch(self) -> Optional[int]:
+        """The present one; 0 if the server knows no world of the scope."""
+        return self._number("epoch")
+
+
+class RankTaken(RemeshError):
+    """A living process of another start is this member of the world, or there is no room for this
+    one. `host` and `pid` are its, if it has this rank."""
+
+    reasons = ("RANK_TAKEN", "ATTEMPT_DIFFERS", "WORLD_FULL")
+    default_code = "ALREADY_EXISTS"
+
+    @property
+    def host(self) -> str:
+        """Where it runs."""
+        return self.metadata.get("host", "")
+
+    @property
+    def pid(self) -> Optional[int]:
+        """Its process id there."""
+        return self._number("pid")
+
 
 class BarrierTimeout(TimedOut):
     """Some processes of the group did not come in time; `absent` names them."""
 
-    reasons = ("BARRIER_TIMEOUT",)
+    reasons = ("BARRIER_TIMEOUT", "WORLD_TIMEOUT")
     codes: ClassVar[Tuple[str, ...]] = ()
 
     @property
     def absent(self) -> List[int]:
         """Their ranks."""
-        return [int(rank) for rank in self._names("absent")]
+        return [int(rank.partition("@")[0]) for rank in self._names("absent")]
 
 
 def from_grpc(

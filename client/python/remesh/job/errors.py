@@ -2,11 +2,18 @@
 """Errors of a job. All processes of the job raise the same one; `process` says where it
 happened."""
 
-from typing import Iterable, List, Tuple
+from typing import List
 
-from remesh.errors import RemeshError
+from remesh.errors import RemeshError, StructureMismatch
 
-_MOST_NAMES = 20
+__all__ = [
+    "ExtraTooLarge",
+    "JobRunsTwice",
+    "NotCovered",
+    "SaveFailed",
+    "StructureMismatch",
+    "Superseded",
+]
 
 
 class JobRunsTwice(RemeshError):
@@ -49,20 +56,3 @@ class NotCovered(RemeshError):
 
     reasons = ("NOT_COVERED",)
     default_code = "DATA_LOSS"
-
-
-class StructureMismatch(RemeshError, ValueError):
-    """The arrays that are wanted are not those that there are, or processes disagree about them."""
-
-    reasons = ("STRUCTURE_MISMATCH",)
-    default_code = "INVALID_ARGUMENT"
-
-    @staticmethod
-    def of(what: str, differences: Iterable[Tuple[str, str, str]]) -> "StructureMismatch":
-        """From (name, have, want) of each array that differs."""
-        lines: List[str] = [
-            f"{name}: have {have or 'none'}, want {want or 'none'}"
-            for name, have, want in differences
-        ]
-        more = f" and {len(lines) - _MOST_NAMES} more" if len(lines) > _MOST_NAMES else ""
-        return StructureMismatch(f"{what}: " + "; ".join(lines[:_MOST_NAMES]) + more)

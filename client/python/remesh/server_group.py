@@ -1,0 +1,306 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The processes of a world, as the server's CoordinationService knows them.
+
+It needs no framework, no device and no worker. Every call ends: with its result, at its deadline
+with the names of who did not come, or at once with the name of a process that died.
+"""
+
+import hashlib
+import logging
+import socket
+import threading
+import time
+from typing import Any, Callable, List, Optional, Sequence
+
+import grpc
+
+from remesh import errors, forks
+from remesh.v1 import coordination_pb2, coordination_pb2_grpc
+from remesh.world_place import Place, present_place
+from remesh.world_session import Session
+
+_LOG = logging.getLogger("remesh")
+_PAUSE_SECONDS = 0.1
+# By which a call outlives the round's deadline, so that the server's answer
+# comes first.
+_GRACE_SECONDS = 10.0
+_LEAVE_SECONDS = 5.0
+_PAYLOAD_BYTES = 4 << 20  # of one member in one round
+_ROUND_BYTES = 1 << 30  # of one round: a payload for each of its receivers
+_LENGTH_BYTES = 8  # in front of a broadcast
+_DIGEST_BYTES = 16
+_GROUPS = 64  # of leaves, in one agreement
+_FAILURES = 1000  # in a row, that a member remembers
+_OK = "OK"
+# Failures of a round after which the next one may follow.
+_OF_ONE_ROUND = (
+    "NAME_MISMATCH",
+    "STRUCTURE_MISMATCH",
+    "VALUES_DIFFER",
+    "BARRIER_TIMEOUT",
+    "MEMBER_LEFT",
+    "TOO_LARGE",
+)
+_NOT_YET_BACK = "NOT_THE_MEMBER"  # of a call that came before the member had joined again
+_MODE = coordination_pb2.Contribution
+
+
+class ServerGroup:
+    """A member of a world, which forms in the constructor. For one thread, as any Group: the others
+    wait for its calls.
+
+    A process that dies: the others raise MemberLost, which names it as rank@host, in the call that
+    waits for it and in every later one; so do they if it is stopped for 10 s. A process that is
+    stuck: BarrierTimeout at the deadline, with the names of all who did not come. The server may
+    restart: calls go on. After MemberLost, WorldOver or StaleEpoch the world is over; processes that
+    are to go on make another ServerGroup, in a world of another epoch.
+    """
+
+    def __init__(
+        self,
+        scope: str,
+        channel: Callable[[], grpc.Channel],
+        place: Optional[Place] = None,
+        *,
+        deadline: float = 300.0,
+        host: str = "",
+        device_ids: Sequence[int] = (),
+        data: bytes = b"",
+    ):
+        """scope: jobs/{job}/worlds/{world}. channel: returns one to the server, as
+        Client.channel(). place: None: what the launcher says (world_place.py). deadline: seconds
+        until the world has formed, and for each call. host: that errors name; "": the machine's.
+        data: at most 4 KiB, which the others find in `members`.
+
+        RankTaken names a living process that has the rank, once it was waited for; BarrierTimeout;
+        ServerTooOld; ServerAway; BadArgument."""
+        if not 0 < deadline <= 24 * 3600:
+            raise errors.BadArgument(f"deadline: value {deadline!r} must be above 0, at most a day")
+        self.scope, self._channel, self._deadline = scope, channel, deadline
+        self._fork = forks.ForkGuard(f"the group {scope}")
+        self._closed = False
+        self._sequence = 0
+        self._lock = threading.Lock()
+        self._finished: List[coordination_pb2.FinishedRound] = []
+        self._session = Session(
+            scope,
+            place or present_place(),
+            channel,
+            self._told_finished,
+            host=host or socket.gethostname(),
+            device_ids=tuple(device_ids),
+            data=data,
+            deadline=deadline,
+        )
+        membership = self._session.membership
+        self.rank, self.epoch = membership.rank, membership.epoch
+        self.members = membership.members
+        self.size = len(self.members)
+
+    @property
+    def fence(self) -> coordination_pb2.Fence:
+        """For calls that a later world must not find done by this one: Client.fenced()."""
+        return coordination_pb2.Fence(scope=self.scope, epoch=self.epoch)
+
+    @property
+    def payload_bytes(self) -> int:
+        """That gather() takes of each process. broadcast() takes any number."""
+        return _PAYLOAD_BYTES
+
+    def failure(self) -> Optional[errors.RemeshError]:
+        """Why the world is over, such as MemberLost; None while it lives. In any thread."""
+        return self._session.over
+
+    def barrier(self, name: str) -> None:
+        """Group.barrier()."""
+        self._round(name, _MODE.BARRIER)
+
+    def agree(self, name: str, value: bytes) -> None:
+        """Group.agree(). The values are compared by their digests, so the error says which
+        processes have equal ones, not what they are."""
+        self.agree_on(name, b"", [value])
+
+    def agree_on(self, name: str, structure: bytes, leaves: Sequence[bytes]) -> None:
+        """Returns if all processes passed equal values: leaves of one structure. StructureMismatch;
+        ValuesDiffer, which says in which of the at most 64 groups of leaves the first that differ
+        are: see leaf_groups()."""
+        digests = [_digest([structure, len(leaves).to_bytes(8, "little")])]
+        digests += [_digest(leaves[each]) for each in leaf_groups(len(leaves))]
+        self._round(name, _MODE.AGREE, payload=b"".join(digests))
+
+    def gather(self, name: str, payload: bytes, to: int = 0) -> Optional[List[bytes]]:
+        """Group.gather(). BadArgument for a payload above payload_bytes."""
+        return self._gather(name, payload, to)
+
+    def gather_all(self, name: str, payload: bytes) -> List[bytes]:
+        """The payloads of all processes, by rank, on all."""
+        return self._gather(name, payload, -1)
+
+    def broadcast(self, name: str, payload: bytes, root: int = 0) -> bytes:
+        """Group.broadcast(). A payload that one round does not take needs several."""
+        size = max(min(_PAYLOAD_BYTES, _ROUND_BYTES // self.size), _LENGTH_BYTES)
+        framed = len(payload).to_bytes(_LENGTH_BYTES, "little") + payload
+        mine = framed if self.rank == root else b""
+        received = self._round(name, _MODE.BROADCAST, root, mine[:size])[0]
+        length = _LENGTH_BYTES + int.from_bytes(received[:_LENGTH_BYTES], "little")
+        parts = [received]
+        for begin in range(size, length, size):
+            parts += self._round(name, _MODE.BROADCAST, root, mine[begin : begin + size])
+        return b"".join(parts)[_LENGTH_BYTES:]
+
+    def close(self) -> None:
+        """Leaves the world: rounds that need this process fail with MemberLeft. May be called
+        twice, after the world is over, and in a forked child."""
+        if self._closed or not self._fork.intact():
+            return
+        self._closed = True
+        if self._session.over is None:
+            self._leave()
+        self._session.close()
+
+    def __enter__(self) -> "ServerGroup":
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        self.close()
+
+    def _gather(self, name: str, payload: bytes, to: int) -> Any:
+        if len(payload) > _PAYLOAD_BYTES:
+            raise errors.BadArgument(
+                f"{name}: a payload of {len(payload)} bytes: at most {_PAYLOAD_BYTES} are gathered"
+            )
+        received = self._round(name, _MODE.GATHER, to, payload)
+        return received if to in (-1, self.rank) else None
+
+    # The member's next round.
+    def _round(self, name: str, mode: int, root: int = 0, payload: bytes = b"") -> List[bytes]:
+        self._fork.check()
+        if self._closed:
+            raise errors.Closed(f"the group {self.scope} is closed")
+        over = self._session.over
+        if over is not None:
+            raise again(over)
+        request = coordination_pb2.ExchangeRequest(
+            scope=self.scope,
+            epoch=self.epoch,
+            rank=self.rank,
+            nonce=self._session.nonce,
+            sequence=self._sequence,
+            contribution=_MODE(name=name, mode=mode, root=root, payload=payload),
+        )
+        try:
+            response = self._exchange(request)
+        except errors.RemeshError as error:
+            raise self._failed(request, error) from None
+        self._finish(request, _OK, "", response.digest)
+        return list(response.payloads)
+
+    # Repeats the call while the server is away: it knows the round by its
+    # sequence.
+    def _exchange(
+        self, request: coordination_pb2.ExchangeRequest
+    ) -> coordination_pb2.ExchangeResponse:
+        give_up = time.monotonic() + self._deadline
+        while True:
+            left = max(give_up - time.monotonic(), 0.001)
+            request.timeout.FromNanoseconds(int(left * 1e9))
+            stub = coordination_pb2_grpc.CoordinationServiceStub(self._channel())
+            try:
+                return stub.Exchange(request, timeout=left + _GRACE_SECONDS)
+            except grpc.RpcError as error:
+                typed = _typed(error, request)
+                if not _may_repeat(error, typed) or time.monotonic() >= give_up:
+                    raise typed from None
+            except ValueError as error:  # gRPC's, for a channel that is closed
+                raise errors.Closed(str(error)) from None
+            time.sleep(_PAUSE_SECONDS)
+            self._session.wait_joined(give_up)
+            over = self._session.over
+            if over is not None and not _may_be_answered(over):
+                raise over
+
+    # The error of a round: the next one may follow it, or the world is over.
+    def _failed(
+        self, request: coordination_pb2.ExchangeRequest, error: errors.RemeshError
+    ) -> errors.RemeshError:
+        if error.reason in _OF_ONE_ROUND:
+            self._finish(request, error.reason, error.message, b"")
+            return error
+        return again(self._session.end(error))
+
+    # What a server that restarts needs to know of the round.
+    def _finish(
+        self,
+        request: coordination_pb2.ExchangeRequest,
+        outcome: str,
+        message: str,
+        digest: bytes,
+    ) -> None:
+        known = coordination_pb2.FinishedRound(
+            sequence=request.sequence, outcome=outcome, message=message, digest=digest
+        )
+        with self._lock:
+            if outcome == _OK:
+                known.contribution.CopyFrom(request.contribution)
+                self._finished = []
+            self._finished.append(known)
+            self._sequence += 1
+            too_many = len(self._finished) > _FAILURES
+        if too_many:
+            why = f"{_FAILURES} rounds in a row failed; the last: {message}"
+            self._session.end(errors.WorldOver(why))
+
+    def _told_finished(self) -> List[coordination_pb2.FinishedRound]:
+        with self._lock:
+            return list(self._finished)
+
+    # Without it the others take the end of the stream for a loss.
+    def _leave(self) -> None:
+        request = coordination_pb2.LeaveRequest(
+            scope=self.scope, epoch=self.epoch, rank=self.rank, nonce=self._session.nonce
+        )
+        try:
+            stub = coordination_pb2_grpc.CoordinationServiceStub(self._channel())
+            stub.Leave(request, timeout=_LEAVE_SECONDS)
+        except (grpc.RpcError, ValueError, errors.RemeshError) as error:
+            _LOG.info("%s: process %d leaves untold: %s", self.scope, self.rank, error)
+
+
+def leaf_groups(count: int) -> List[slice]:
+    """Which leaves are in each of the at most 64 groups of an agreement."""
+    size = max(-(-count // _GROUPS), 1)
+    return [slice(begin, min(begin + size, count)) for begin in range(0, count, size)]
+
+
+def again(error: errors.RemeshError) -> errors.RemeshError:
+    """An equal error, to be raised in another call than the first."""
+    return errors.from_bytes(errors.to_bytes(error))
+
+
+# Of parts that no other parts have: their lengths go in front.
+def _digest(parts: Sequence[bytes]) -> bytes:
+    whole = hashlib.sha256()
+    for part in parts:
+        whole.update(len(part).to_bytes(8, "little") + part)
+    return whole.digest()[:_DIGEST_BYTES]
+
+
+def _typed(error: grpc.RpcError, request: coordination_pb2.ExchangeRequest) -> errors.RemeshError:
+    typed = errors.from_grpc(error)
+    if error.code() == grpc.StatusCode.DEADLINE_EXCEEDED and errors.error_info(error) is None:
+        return errors.ServerAway(f"{request.contribution.name}: the server did not answer in time")
+    return typed
+
+
+# Whether the call may come again: the server is away, or it restarted and does
+# not know the member yet.
+def _may_repeat(error: grpc.RpcError, typed: errors.RemeshError) -> bool:
+    if error.code() == grpc.StatusCode.UNAVAILABLE:
+        return True
+    return typed.reason == _NOT_YET_BACK
+
+
+# Whether the server may know the outcome of a round that this member came to,
+# although the world is over.
+def _may_be_answered(over: errors.RemeshError) -> bool:
+    return isinstance(over, (errors.MemberLost, errors.WorldOver))
