@@ -12,6 +12,29 @@
 #include "server/controller/values/overloaded.h"
 
 namespace remesh::server {
+namespace {
+
+// Whether the world that the request comes from, if it says so, is the present one.
+absl::Status CheckWorld(const CreateState& request, const ControllerOptions& options) {
+  return CheckFenceOf(request.request, request.request.state().name(), options.is_present);
+}
+absl::Status CheckWorld(const v1::UpdateStateRequest& request, const ControllerOptions& options) {
+  return CheckFenceOf(request, request.name(), options.is_present);
+}
+absl::Status CheckWorld(const v1::DeleteStateRequest& request, const ControllerOptions& options) {
+  return CheckFenceOf(request, request.name(), options.is_present);
+}
+absl::Status CheckWorld(const v1::StartExecutionRequest& request,
+                        const ControllerOptions& options) {
+  return CheckFenceOf(request, request.state(), options.is_present);
+}
+// What operators ask for comes from no world.
+template <typename Request>
+absl::Status CheckWorld(const Request&, const ControllerOptions&) {
+  return absl::OkStatus();
+}
+
+}  // namespace
 
 Controller::Controller(ControllerOptions options, RandomBits random, Restored restored)
     : restored_(std::move(restored)),
@@ -152,6 +175,8 @@ void Controller::OnCall(Call& call, Moment now, Outbox& out) {
           out.Reply(call.id, Answer(request, machines_.view()));
         } else if (absl::Status may = machines_.leadership.CheckMayChange(); !may.ok()) {
           out.Reply(call.id, std::move(may));
+        } else if (absl::Status present = CheckWorld(request, machines_.options); !present.ok()) {
+          out.Reply(call.id, std::move(present));
         } else {
           Change(call.id, std::move(request), now, out);
         }

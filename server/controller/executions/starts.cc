@@ -363,6 +363,8 @@ void Starts::PlanAgain(PendingStart start, Outbox& out) {
 
 absl::Status Starts::CheckMayStart(const v1::StartExecutionRequest& request) const {
   if (draining_ && !request.validate_only()) return ServerStops();
+  // The next world may have formed while the move was planned.
+  RETURN_IF_ERROR(CheckFenceOf(request, request.state(), options_.is_present));
   return leadership_.CheckMayChange();
 }
 

@@ -8,6 +8,7 @@
 #include <string>
 
 #include "base/clock.h"
+#include "server/controller/values/fence.h"
 #include "server/controller/values/topology_rules.h"
 
 namespace remesh::server {
@@ -34,7 +35,8 @@ struct ControllerOptions {
   Timestamp tick_interval{0};
   std::set<std::string> join_token_hashes;  // see EnrolmentRules
   TopologyRules topology_rules;
-  std::string version;  // of this server's release; workers are compared to it
+  std::string version;               // of this server's release; workers are compared to it
+  FenceCheck is_present = NoWorlds;  // see CheckFence()
 };
 
 // The options that may change while the server runs.
