@@ -39,7 +39,6 @@ _OF_ONE_ROUND = (
     "VALUES_DIFFER",
     "BARRIER_TIMEOUT",
     "MEMBER_LEFT",
-    "TOO_LARGE",
 )
 _NOT_YET_BACK = "NOT_THE_MEMBER"  # of a call that came before the member had joined again
 _MODE = coordination_pb2.Contribution

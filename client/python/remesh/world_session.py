@@ -253,8 +253,8 @@ class Session:
 
 
 def lost_member(rank: int, host: str, why: str, metadata=None) -> errors.MemberLost:
-    """Names the process, as "3@host-b"."""
+    """Names the process, as "3@host-b"; so does `why` if the server says it."""
     return errors.MemberLost(
-        f"process {rank}@{host} is lost: {why}",
+        why or f"{rank}@{host} is lost",
         metadata={**(metadata or {}), "rank": str(rank), "host": host},
     )

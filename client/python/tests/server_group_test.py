@@ -152,13 +152,13 @@ class ServerGroupTest(unittest.TestCase):
 
     def test_the_stream_says_who_is_lost(self):
         group = self.group()
-        self.fake.events.put(pb.WorldEvent(member_lost=pb.WorldEvent.MemberLost(rank=0, host="host-0", why="killed")))
+        self.fake.events.put(pb.WorldEvent(member_lost=pb.WorldEvent.MemberLost(rank=0, host="host-0", why="0@host-0 is lost: killed")))
         self.fake.events.put(pb.WorldEvent(over=pb.WorldEvent.Over(why="a member is lost", next_size=1)))
         self.fake.events.put("end")
         give_up = time.monotonic() + 30
         while group.failure() is None and time.monotonic() < give_up:
             time.sleep(0.01)
-        with self.assertRaisesRegex(errors.MemberLost, "process 0@host-0 is lost: killed") as raised:
+        with self.assertRaisesRegex(errors.MemberLost, "0@host-0 is lost: killed") as raised:
             group.barrier("a")
         self.assertEqual(raised.exception.metadata["next_size"], "1")
         group.close()
