@@ -128,8 +128,12 @@ absl::Status Core::Restore(std::unique_ptr<Journal> journal) {
                    }));
   restored.past = journal->past();
   const std::string journal_path = journal->path();
+  ControllerOptions options = options_.controller;
+  options.is_present = [this](const std::string& scope, int64_t epoch) {
+    return fences_.CheckFence(scope, epoch);
+  };
   controller_ =
-      std::make_unique<Controller>(options_.controller, MachineRandom, std::move(restored));
+      std::make_unique<Controller>(std::move(options), MachineRandom, std::move(restored));
   writer_ = std::make_unique<JournalWriter>(
       std::move(journal),
       JournalWriter::Callbacks{

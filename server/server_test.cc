@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "base/resource_names.h"
 #include "server/testing/server_fixture.h"
 
 namespace remesh::server {
@@ -273,6 +274,46 @@ TEST_F(ServerTest, AConnectionEndsWhenItIsWithoutACallForTooLong) {
   EXPECT_FALSE(ended(std::chrono::milliseconds(500)));
   context.TryCancel();
   EXPECT_TRUE(ended(std::chrono::seconds(20)));
+}
+
+TEST_F(ServerTest, ChangesOfAnEarlierWorldAreRefusedByName) {
+  AttachWorkers();
+  CreateReadyState(kRows);
+  const std::string scope = absl::StrCat("jobs/", *ParseStateName("name", kState), "/worlds/main");
+  core_->fences().Set(scope, 8);
+  v1::Fence fence;
+  fence.set_scope(scope);
+  v1::CreateStateRequest create;
+  v1::DeleteStateRequest remove;
+  v1::StartExecutionRequest start;
+  *create.mutable_state() = MakeState(kRows);
+  create.mutable_state()->set_name(absl::StrCat(kState, "2"));
+  remove.set_name(kState);
+  start.set_state(kState);
+  start.set_expected_generation(1);
+  *start.mutable_targets() = MakeTargets(kColumns);
+  const auto change = [&](int64_t epoch) {
+    fence.set_epoch(epoch);
+    for (v1::Fence* each :
+         {create.mutable_fence(), start.mutable_fence(), remove.mutable_fence()}) {
+      *each = fence;
+    }
+    return std::vector<absl::Status>{Ask<v1::State>([&](auto* c, auto* r) {
+                                       return states_->CreateState(c, create, r);
+                                     }).status(),
+                                     StartExecution(start).status(),
+                                     Ask<v1::DeleteStateResponse>([&](auto* c, auto* r) {
+                                       return states_->DeleteState(c, remove, r);
+                                     }).status()};
+  };
+  for (const absl::Status& status : change(7)) {
+    EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
+    EXPECT_EQ(GetErrorInfo(status).reason, "STALE_EPOCH");
+    EXPECT_EQ(GetErrorInfo(status).metadata["epoch"], "8");
+  }
+  EXPECT_EQ(GetState()->phase(), v1::State::READY);
+  start.set_validate_only(true);
+  for (const absl::Status& status : change(8)) EXPECT_TRUE(status.ok()) << status;
 }
 
 TEST_F(ServerTest, RepeatedRequestsStartOneExecutionAndOneState) {
