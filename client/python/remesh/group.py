@@ -57,6 +57,7 @@ def exchange(
 
     An error of another package is raised as ProcessFailed; on the process that met it, from the
     original."""
+    payload = _fitting(group, name, payload)
     cause = payload if isinstance(payload, BaseException) else None
     outcome = b"P" + payload if isinstance(payload, bytes) else b"E" + _located(payload, group.rank)
     outcomes = group.gather(name, outcome)
@@ -158,6 +159,14 @@ def check_equal(values: List[bytes], name: str) -> None:
         raise errors.ValuesDiffer(
             f"{name}: {len(ranks)} different values: {passed}", metadata={"name": name}
         )
+
+
+def _fitting(group: Group, name: str, payload: Payload) -> Payload:
+    """The payload, or TooLarge if the group does not gather as much."""
+    most = getattr(group, "payload_bytes", None)
+    if most is None or isinstance(payload, BaseException) or len(payload) < most:
+        return payload
+    return errors.TooLarge(f"{name}: a payload of {len(payload)} bytes must be below {most}")
 
 
 def _verdict(outcomes: List[bytes], decide: Callable[[List[bytes]], bytes]) -> bytes:

@@ -10,11 +10,12 @@ import logging
 import socket
 import threading
 import time
-from typing import Any, Callable, List, Optional, Sequence
+from typing import Any, Callable, Iterable, List, Optional, Sequence
 
 import grpc
 
 from remesh import errors, forks
+from remesh.group import check_devices
 from remesh.v1 import coordination_pb2, coordination_pb2_grpc
 from remesh.world_place import Place, present_place
 from remesh.world_session import Session
@@ -73,9 +74,7 @@ class ServerGroup:
 
         RankTaken names a living process that has the rank, once it was waited for; BarrierTimeout;
         ServerTooOld; ServerAway; BadArgument."""
-        if not 0 < deadline <= 24 * 3600:
-            raise errors.BadArgument(f"deadline: value {deadline!r} must be above 0, at most a day")
-        self.scope, self._channel, self._deadline = scope, channel, deadline
+        self.scope, self._channel, self._deadline = scope, channel, _checked(deadline)
         self._fork = forks.ForkGuard(f"the group {scope}")
         self._closed = False
         self._sequence = 0
@@ -110,9 +109,9 @@ class ServerGroup:
         """Why the world is over, such as MemberLost; None while it lives. In any thread."""
         return self._session.over
 
-    def barrier(self, name: str) -> None:
+    def barrier(self, name: str, deadline: Optional[float] = None) -> None:
         """Group.barrier()."""
-        self._round(name, _MODE.BARRIER)
+        self._round(name, _MODE.BARRIER, deadline=_checked(deadline or self._deadline))
 
     def agree(self, name: str, value: bytes) -> None:
         """Group.agree(). The values are compared by their digests, so the error says which
@@ -128,7 +127,7 @@ class ServerGroup:
         self._round(name, _MODE.AGREE, payload=b"".join(digests))
 
     def gather(self, name: str, payload: bytes, to: int = 0) -> Optional[List[bytes]]:
-        """Group.gather(). BadArgument for a payload above payload_bytes."""
+        """Group.gather(). TooLarge for a payload above payload_bytes."""
         return self._gather(name, payload, to)
 
     def gather_all(self, name: str, payload: bytes) -> List[bytes]:
@@ -146,6 +145,10 @@ class ServerGroup:
         for begin in range(size, length, size):
             parts += self._round(name, _MODE.BROADCAST, root, mine[begin : begin + size])
         return b"".join(parts)[_LENGTH_BYTES:]
+
+    def check_devices(self, ordered: Iterable[int]) -> None:
+        """Group.check_devices()."""
+        check_devices(self, ordered)
 
     def close(self) -> None:
         """Leaves the world: rounds that need this process fail with MemberLeft. May be called
@@ -165,14 +168,16 @@ class ServerGroup:
 
     def _gather(self, name: str, payload: bytes, to: int) -> Any:
         if len(payload) > _PAYLOAD_BYTES:
-            raise errors.BadArgument(
+            raise errors.TooLarge(
                 f"{name}: a payload of {len(payload)} bytes: at most {_PAYLOAD_BYTES} are gathered"
             )
         received = self._round(name, _MODE.GATHER, to, payload)
         return received if to in (-1, self.rank) else None
 
     # The member's next round.
-    def _round(self, name: str, mode: int, root: int = 0, payload: bytes = b"") -> List[bytes]:
+    def _round(
+        self, name: str, mode: int, root: int = 0, payload: bytes = b"", deadline: float = 0.0
+    ) -> List[bytes]:
         self._fork.check()
         if self._closed:
             raise errors.Closed(f"the group {self.scope} is closed")
@@ -188,7 +193,7 @@ class ServerGroup:
             contribution=_MODE(name=name, mode=mode, root=root, payload=payload),
         )
         try:
-            response = self._exchange(request)
+            response = self._exchange(request, deadline or self._deadline)
         except errors.RemeshError as error:
             raise self._failed(request, error) from None
         self._finish(request, _OK, "", response.digest)
@@ -197,9 +202,9 @@ class ServerGroup:
     # Repeats the call while the server is away: it knows the round by its
     # sequence.
     def _exchange(
-        self, request: coordination_pb2.ExchangeRequest
+        self, request: coordination_pb2.ExchangeRequest, deadline: float
     ) -> coordination_pb2.ExchangeResponse:
-        give_up = time.monotonic() + self._deadline
+        give_up = time.monotonic() + deadline
         while True:
             left = max(give_up - time.monotonic(), 0.001)
             request.timeout.FromNanoseconds(int(left * 1e9))
@@ -263,6 +268,12 @@ class ServerGroup:
             stub.Leave(request, timeout=_LEAVE_SECONDS)
         except (grpc.RpcError, ValueError, errors.RemeshError) as error:
             _LOG.info("%s: process %d leaves untold: %s", self.scope, self.rank, error)
+
+
+def _checked(deadline: float) -> float:
+    if not 0 < deadline <= 24 * 3600:
+        raise errors.BadArgument(f"deadline: value {deadline!r} must be above 0, at most a day")
+    return deadline
 
 
 def leaf_groups(count: int) -> List[slice]:

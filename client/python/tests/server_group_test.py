@@ -193,7 +193,7 @@ class ServerGroupTest(unittest.TestCase):
         with mock.patch.object(server_group, "_PAYLOAD_BYTES", 10):
             self.assertEqual(self.group().broadcast("a", bytes(range(25)), root=1), bytes(range(25)))
             self.assertEqual([len(each.contribution.payload) for each in self.exchanges()], [10, 10, 10, 3])
-            with self.assertRaisesRegex(errors.BadArgument, "a payload of 11 bytes"):
+            with self.assertRaisesRegex(errors.TooLarge, "a payload of 11 bytes"):
                 self.group().gather("a", bytes(11))
 
     def test_leaves_are_agreed_on_by_at_most_64_groups(self):
@@ -254,6 +254,8 @@ class ServerGroupTest(unittest.TestCase):
         for deadline in (0, -1, float("inf"), 90_000):
             with self.assertRaisesRegex(errors.BadArgument, "deadline"):
                 self.group(deadline=deadline)
+        with self.assertRaisesRegex(errors.BadArgument, "deadline"):
+            self.group().barrier("a", deadline=float("inf"))
 
     def test_rounds_that_fail_for_ever_do_not_pile_up(self):
         self.fake.scripts["Exchange"] = [refusal(FAILED, "names", "NAME_MISMATCH")]
