@@ -214,6 +214,14 @@ void Controller::Change(CallId call, const v1::DeleteStateRequest& request, Mome
   out.Persist(std::move(deletion.records), std::move(deletion.then));
 }
 
+void Controller::Change(CallId call, const SaveWorlds& request, Moment, Outbox& out) {
+  std::vector<Record> records = {LastWorldEpochRecord(request.last_epoch)};
+  for (const auto& [scope, world] : request.worlds) {
+    records.push_back(world ? WorldRecord(scope, *world) : NoWorldRecord(scope));
+  }
+  out.Persist(std::move(records), CallPersisted{call});
+}
+
 void Controller::Change(CallId call, v1::StartExecutionRequest&& request, Moment now, Outbox& out) {
   machines_.starts.Start(call, std::move(request), now, out);
 }

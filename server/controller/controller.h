@@ -59,6 +59,7 @@ class Controller {
   void Change(CallId call, const v1::DrainWorkerRequest& request, Moment now, Outbox& out);
   void Change(CallId call, const v1::UndrainWorkerRequest& request, Moment now, Outbox& out);
   void Change(CallId call, const v1::DiscardShardsRequest& request, Moment now, Outbox& out);
+  void Change(CallId call, const SaveWorlds& request, Moment now, Outbox& out);
   void SetDrained(CallId call, const std::string& worker, bool drained, Outbox& out);
 
   Restored restored_;  // until Start()

@@ -270,5 +270,20 @@ TEST_F(ControllerStatesTest, ARepeatedStartIsAnsweredOnlyOnceTheExecutionIsOnDis
   EXPECT_EQ(ExecutionOf(again), ExecutionOf(first));
 }
 
+TEST_F(ControllerStatesTest, WorldsAreAnsweredOnceTheyAreOnDisk) {
+  const std::string scope = "jobs/j/worlds/main";
+  disk_stops_ = true;
+  const CallId save =
+      Ask(SaveWorlds{.last_epoch = 3, .worlds = {{scope, SavedWorld{.epoch = 3, .size = 2}}}});
+  EXPECT_FALSE(replies_.contains(save));
+  disk_stops_ = false;
+  Write();
+  EXPECT_TRUE(replies_.at(save).ok());
+  EXPECT_TRUE(disk_.contains("world/" + scope));
+  Ask(SaveWorlds{.last_epoch = 3, .worlds = {{scope, std::nullopt}}});
+  EXPECT_FALSE(disk_.contains("world/" + scope));
+  EXPECT_EQ(disk_.at("last_world_epoch"), "3");
+}
+
 }  // namespace
 }  // namespace remesh::server

@@ -17,6 +17,7 @@
 #include "remesh/v1/worker.pb.h"
 #include "server/controller/values/controller_options.h"
 #include "server/controller/values/placed.h"
+#include "server/controller/values/saved_world.h"
 
 namespace remesh::server {
 
@@ -42,7 +43,8 @@ using Request =
                  v1::DeleteStateRequest, v1::StartExecutionRequest, v1::GetExecutionRequest,
                  v1::ListExecutionsRequest, v1::CancelExecutionRequest, v1::ResolveExecutionRequest,
                  v1::ListWorkersRequest, v1::ForgetWorkerRequest, v1::ResetWorkerRequest,
-                 v1::DrainWorkerRequest, v1::UndrainWorkerRequest, v1::DiscardShardsRequest>;
+                 v1::DrainWorkerRequest, v1::UndrainWorkerRequest, v1::DiscardShardsRequest,
+                 SaveWorlds>;
 using Reply =
     std::variant<google::protobuf::Empty, v1::State, v1::ListStatesResponse, v1::Execution,
                  v1::ListExecutionsResponse, v1::ListWorkersResponse, v1::DiscardShardsResponse,

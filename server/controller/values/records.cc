@@ -29,6 +29,8 @@ constexpr char kUpdate[] = "update/";
 constexpr char kWriteCommitted[] = "write_committed/";
 constexpr char kExecution[] = "execution/";
 constexpr char kStart[] = "start/";
+constexpr char kWorld[] = "world/";
+constexpr char kLastWorldEpoch[] = "last_world_epoch";
 
 bool TakePrefix(std::string_view prefix, std::string_view key, std::string& rest) {
   if (key.substr(0, prefix.size()) != prefix) return false;
@@ -66,6 +68,27 @@ absl::Status ReadDeviceIds(const std::string& key, const std::string& host,
   std::vector<int64_t>& ids = restored.device_ids[host];
   for (const absl::string_view text : absl::StrSplit(bytes, ',')) {
     if (!absl::SimpleAtoi(text, &ids.emplace_back()) || ids.back() < 0) return Unreadable(key);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ReadWorld(const std::string& key, const std::string& scope, const std::string& bytes,
+                       Restored& restored) {
+  const std::vector<std::string> lines = absl::StrSplit(bytes, '\n');
+  SavedWorld world;
+  int64_t formed = 0;
+  const bool read = lines.size() == 3 && absl::SimpleAtoi(lines[0], &world.epoch) &&
+                    absl::SimpleAtoi(lines[1], &world.size) && absl::SimpleAtoi(lines[2], &formed);
+  if (!read || world.epoch <= 0 || world.size <= 0) return Unreadable(key);
+  world.formed = absl::FromUnixSeconds(formed);
+  restored.worlds.worlds[scope] = world;
+  return absl::OkStatus();
+}
+
+// No world may have an epoch above the last one, or that would be given twice.
+absl::Status CheckWorldEpochs(const SaveWorlds& restored) {
+  for (const auto& [scope, world] : restored.worlds) {
+    if (world->epoch > restored.last_epoch) return Unreadable(absl::StrCat(kWorld, scope));
   }
   return absl::OkStatus();
 }
@@ -110,6 +133,11 @@ absl::Status ReadRecord(const std::string& key, const std::string& bytes, const 
     if (!execution.ParseFromString(bytes) || execution.name() != name) return Unreadable(key);
   } else if (TakePrefix(kStart, key, name)) {
     restored.start_digests[name] = bytes;
+  } else if (TakePrefix(kWorld, key, name)) {
+    return ReadWorld(key, name, bytes, restored);
+  } else if (key == kLastWorldEpoch) {
+    int64_t& last = restored.worlds.last_epoch;
+    return absl::SimpleAtoi(bytes, &last) && last > 0 ? absl::OkStatus() : Unreadable(key);
   } else if (!TakePrefix(kRequest, key, name) && !TakePrefix(kUpdate, key, name) &&
              !TakePrefix(kWriteCommitted, key, name) && !IsOfTombstone(key)) {
     return Unreadable(key);
@@ -217,11 +245,21 @@ Record NoStartRequestRecord(const std::string& execution) {
   return {absl::StrCat(kStart, execution), std::nullopt};
 }
 
+Record WorldRecord(const std::string& scope, const SavedWorld& world) {
+  return {absl::StrCat(kWorld, scope),
+          absl::StrCat(world.epoch, "\n", world.size, "\n", absl::ToUnixSeconds(world.formed))};
+}
+Record NoWorldRecord(const std::string& scope) {
+  return {absl::StrCat(kWorld, scope), std::nullopt};
+}
+Record LastWorldEpochRecord(int64_t epoch) { return {kLastWorldEpoch, absl::StrCat(epoch)}; }
+
 absl::StatusOr<Restored> ReadRecords(const std::map<std::string, std::string>& records,
                                      const Placer& place) {
   Restored restored;
   for (const auto& [key, bytes] : records) RETURN_IF_ERROR(ReadRecord(key, bytes, place, restored));
   RETURN_IF_ERROR(ReadTombstones(records, restored.tombstones));
+  RETURN_IF_ERROR(CheckWorldEpochs(restored.worlds));
   for (auto& [name, state] : restored.states) {
     RETURN_IF_ERROR(AddRequest(records, name, state));
     RETURN_IF_ERROR(AddUpdate(records, name, state));

@@ -15,6 +15,7 @@
 #include "server/controller/values/action.h"
 #include "server/controller/values/journal_past.h"
 #include "server/controller/values/placed.h"
+#include "server/controller/values/saved_world.h"
 #include "server/controller/values/tombstone_records.h"
 
 namespace remesh::server {
@@ -64,6 +65,11 @@ Record NoExecutionRecord(const std::string& execution);
 // The request that started the execution.
 Record StartRequestRecord(const std::string& execution, const std::string& digest);
 Record NoStartRequestRecord(const std::string& execution);
+// The present world of a scope.
+Record WorldRecord(const std::string& scope, const SavedWorld& world);
+Record NoWorldRecord(const std::string& scope);
+// No world ever had a higher epoch.
+Record LastWorldEpochRecord(int64_t epoch);
 
 // The contents of a journal.
 struct RestoredState {
@@ -86,6 +92,7 @@ struct Restored {
   std::vector<v1::Execution> executions;
   std::map<std::string, std::string> start_digests;  // by execution
   std::map<StateKey, Tombstone> tombstones;
+  SaveWorlds worlds;  // all of them
 };
 
 // Lays out a state's spec; see PlaceState().

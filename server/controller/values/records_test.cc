@@ -51,6 +51,26 @@ TEST(RecordsTest, HostsAndDigestsOfStartsComeBack) {
   EXPECT_EQ(GetErrorInfo(Read({{"host/a", "x"}}).status()).reason, "JOURNAL_CORRUPT");
 }
 
+TEST(RecordsTest, WorldsComeBack) {
+  const SavedWorld world{.epoch = 7, .size = 4, .formed = absl::FromUnixSeconds(1'700'000'000)};
+  const auto restored = Read({WorldRecord("jobs/j/worlds/main", world), LastWorldEpochRecord(9)});
+  ASSERT_TRUE(restored.ok()) << restored.status();
+  EXPECT_EQ(restored->worlds.last_epoch, 9);
+  EXPECT_EQ(restored->worlds.worlds.at("jobs/j/worlds/main"), world);
+}
+
+TEST(RecordsTest, WorldsThatMakeNoSenseAreRefused) {
+  const Record good = WorldRecord("w", {.epoch = 7, .size = 4, .formed = absl::UnixEpoch()});
+  for (const auto& bad : {std::vector<Record>{good},
+                          {good, LastWorldEpochRecord(6)},
+                          {{"world/w", "0\n4\n0"}, LastWorldEpochRecord(9)},
+                          {{"world/w", "7\n0\n0"}, LastWorldEpochRecord(9)},
+                          {{"world/w", "7\n4"}, LastWorldEpochRecord(9)},
+                          {{"last_world_epoch", "-1"}}}) {
+    EXPECT_EQ(GetErrorInfo(Read(bad).status()).reason, "JOURNAL_CORRUPT") << bad.front().key;
+  }
+}
+
 TEST(RecordsTest, AnEpochWithoutASuccessorIsRefused) {
   EXPECT_EQ(GetErrorInfo(Read({EpochRecord(~uint64_t{0})}).status()).reason, "JOURNAL_CORRUPT");
   EXPECT_EQ(Read({EpochRecord(7)})->epoch, 7u);
