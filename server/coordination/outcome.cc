@@ -10,11 +10,10 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "base/error.h"
 
 namespace remesh::server::coordination {
 namespace {
-
-constexpr size_t kNamedMax = 16;  // ranks, and groups of ranks, that a message names
 
 using Ranks = std::vector<int>;
 
@@ -168,6 +167,14 @@ Outcome Failure(Ending ending, std::string message) {
   outcome.ending = ending;
   outcome.message = std::move(message);
   return outcome;
+}
+
+absl::Status StatusOf(const Outcome& outcome) {
+  if (outcome.ending == Ending::kOk) return absl::OkStatus();
+  const absl::StatusCode code = outcome.ending == Ending::kTimeout
+                                    ? absl::StatusCode::kDeadlineExceeded
+                                    : absl::StatusCode::kFailedPrecondition;
+  return MakeError(code, outcome.message, {.reason = NameOf(outcome.ending), .metadata = {}});
 }
 
 Outcome Decide(const Contributions& contributions, const std::vector<std::string>& hosts) {

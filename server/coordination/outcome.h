@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/strings/cord.h"
 
 namespace remesh::server::coordination {
@@ -27,6 +28,9 @@ struct Contribution {
 
 inline constexpr size_t kDigestBytes = 16;
 inline constexpr size_t kLeafDigestsMax = 64;
+
+// Ranks, processes and groups of ranks that a message names.
+inline constexpr size_t kNamedMax = 16;
 
 // By rank.
 using Contributions = std::map<int, Contribution>;
@@ -60,6 +64,10 @@ struct Outcome {
 
 // A failure.
 Outcome Failure(Ending ending, std::string message);
+
+// The error of a failure: DEADLINE_EXCEEDED for BARRIER_TIMEOUT, else FAILED_PRECONDITION, with the
+// ending's name as its reason. OK for OK.
+absl::Status StatusOf(const Outcome& outcome);
 
 // Of a round to which every member contributed. `hosts`: of each rank, for messages.
 //

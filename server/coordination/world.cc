@@ -47,6 +47,11 @@ World World::Returning(int size, absl::Time now) {
 absl::Status World::JoinAgain(int rank, const Member& member, SessionId session,
                               std::vector<Finished> finished, Actions& actions) {
   RETURN_IF_ERROR(CheckMayJoin(rank, member));
+  for (const Finished& each : finished) {
+    if (each.contribution.root < size()) continue;
+    return InvalidField("finished", absl::StrCat(each.contribution.root),
+                        absl::StrCat("must have roots below ", size()));
+  }
   Seat& seat = members_[rank];
   if (seat.session) actions.push_back(EndSession{*seat.session});
   seat.member = member;
@@ -93,7 +98,7 @@ void World::Recall(int rank, std::vector<Finished> finished) {
 // Goes on once all members are back.
 void World::EndReturn(Actions& actions) {
   for (const Seat& seat : members_) {
-    if (!seat.session) return;
+    if (!seat.session && !seat.left) return;
   }
   return_deadline_ = absl::InfiniteFuture();
   std::vector<uint64_t> sequences;
@@ -125,7 +130,8 @@ void World::Leave(int rank, Actions& actions) {
 }
 
 void World::Exchange(CallId call, int rank, const std::string& nonce, uint64_t sequence,
-                     Contribution contribution, absl::Time deadline, Actions& actions) {
+                     Contribution contribution, absl::Time deadline, absl::Time now,
+                     Actions& actions) {
   absl::Status status = CheckContribution(rank, nonce, sequence, contribution);
   if (!status.ok()) {
     actions.push_back(Answer{call, std::move(status)});
@@ -141,6 +147,7 @@ void World::Exchange(CallId call, int rank, const std::string& nonce, uint64_t s
   Seat& seat = members_[rank];
   seat.contributed = std::max(seat.contributed, sequence + 1);
   if (NeedsContributions(round.outcome)) round.contributions[rank] = std::move(contribution);
+  if (round.since == absl::InfinitePast()) round.since = now;
   round.deadline = std::min(round.deadline, deadline);
   const auto [earlier, added] = round.calls.emplace(rank, call);
   if (!added) {
@@ -151,18 +158,43 @@ void World::Exchange(CallId call, int rank, const std::string& nonce, uint64_t s
   DropRounds();
 }
 
+absl::Status World::CheckMember(int rank, const std::string& nonce) const {
+  if (HasJoined(rank) && members_[rank].member.nonce == nonce) return absl::OkStatus();
+  return MakeError(absl::StatusCode::kPermissionDenied,
+                   absl::StrCat("nonce: is not that of member ", rank),
+                   {"NOT_THE_MEMBER", {{"rank", absl::StrCat(rank)}}});
+}
+
+bool World::HasJoined(int rank) const {
+  return rank >= 0 && rank < size() && !members_[rank].member.nonce.empty();
+}
+
+std::vector<World::Waiting> World::WaitingRounds() const {
+  std::vector<Waiting> waiting;
+  for (const auto& [sequence, round] : rounds_) {
+    if (round.outcome || round.contributions.empty()) continue;
+    const Contribution& first = round.contributions.begin()->second;
+    Waiting& each = waiting.emplace_back();
+    each = {.sequence = sequence, .name = first.name, .mode = first.mode, .since = round.since};
+    for (int rank = 0; rank < size(); ++rank) {
+      if (!round.contributions.contains(rank)) each.absent.push_back(rank);
+    }
+  }
+  return waiting;
+}
+
 absl::Status World::CheckContribution(int rank, const std::string& nonce, uint64_t sequence,
                                       const Contribution& contribution) const {
-  if (rank < 0 || rank >= size() || members_[rank].member.nonce != nonce) {
-    return MakeError(absl::StatusCode::kPermissionDenied,
-                     absl::StrCat("nonce: is not that of member ", rank),
-                     {"NOT_THE_MEMBER", {{"rank", absl::StrCat(rank)}}});
-  }
+  RETURN_IF_ERROR(CheckMember(rank, nonce));
   const Seat& seat = members_[rank];
   const bool again = sequence + 1 == seat.contributed;
   if (!again && sequence != seat.contributed) {
     return InvalidField("sequence", absl::StrCat(sequence),
                         absl::StrCat("must be ", seat.contributed, ", or the round before"));
+  }
+  if (contribution.root >= size()) {
+    return InvalidField("contribution.root", absl::StrCat(contribution.root),
+                        absl::StrCat("must be below ", size(), ", the size of this world"));
   }
   const auto round = rounds_.find(sequence);
   if (round == rounds_.end()) {
@@ -214,8 +246,10 @@ std::optional<Outcome> World::OutcomeOf(uint64_t sequence) const {
 }
 
 void World::AnswerCalls(Round& round, Actions& actions) {
+  const bool ok = round.outcome->ending == Ending::kOk;
+  if (ok && round.digest.empty() && !round.calls.empty()) round.digest = DigestOf(*round.outcome);
   for (const auto& [rank, call] : round.calls) {
-    actions.push_back(Answer{call, For(rank, *round.outcome)});
+    actions.push_back(Answer{call, For(rank, *round.outcome), round.digest});
   }
   round.calls.clear();
   if (!NeedsContributions(round.outcome)) round.contributions.clear();
@@ -223,20 +257,12 @@ void World::AnswerCalls(Round& round, Actions& actions) {
 
 void World::OnTime(absl::Time now, Actions& actions) {
   if (over_) return;
-  if (now >= return_deadline_) {
-    for (int rank = 0; rank < size(); ++rank) {
-      if (members_[rank].session) continue;
-      End(Failure(Ending::kMemberLost,
-                  absl::StrCat(NameOf(rank), " did not join again after the server's restart")),
-          actions);
-      return;
-    }
-  }
   for (int rank = 0; rank < size(); ++rank) {
-    if (now < members_[rank].lost_at) continue;
-    End(Failure(Ending::kMemberLost, absl::StrCat(NameOf(rank), " is lost: its stream ended")),
-        actions);
-    return;
+    const Seat& seat = members_[rank];
+    if (now >= return_deadline_ && !seat.session && !seat.left) {
+      return Lose(rank, "did not join again after the server's restart", actions);
+    }
+    if (now >= seat.lost_at) return Lose(rank, "is lost: its stream ended", actions);
   }
   if (returning()) return;
   for (auto& [sequence, round] : rounds_) {
@@ -248,6 +274,11 @@ void World::OnTime(absl::Time now, Actions& actions) {
     round.outcome = TimedOut(round.contributions, Hosts());
     AnswerCalls(round, actions);
   }
+}
+
+void World::Lose(int rank, const std::string& why, Actions& actions) {
+  lost_ = rank;
+  End(Failure(Ending::kMemberLost, absl::StrCat(NameOf(rank), " ", why)), actions);
 }
 
 // A round that ended well for one member cannot end as late for another.

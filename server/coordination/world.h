@@ -5,17 +5,14 @@
 #include <map>
 #include <optional>
 #include <string>
-#include <variant>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
+#include "server/coordination/action.h"
 #include "server/coordination/outcome.h"
 
 namespace remesh::server::coordination {
-
-using SessionId = uint64_t;  // one Join stream
-using CallId = uint64_t;     // one Exchange call that waits for its answer
 
 // How long a member whose stream ended may take to join again.
 inline constexpr absl::Duration kRejoinTime = absl::Seconds(1);
@@ -38,18 +35,6 @@ struct Finished {
   std::string digest;
   Contribution contribution;
 };
-
-// Answers a call with the outcome of its round, or refuses it.
-struct Answer {
-  CallId call = 0;
-  std::variant<Outcome, absl::Status> with;
-};
-// Ends a session because another of the same member began.
-struct EndSession {
-  SessionId session = 0;
-};
-using Action = std::variant<Answer, EndSession>;
-using Actions = std::vector<Action>;
 
 // A world that has formed: members 0 ... size - 1, each with a session (its Join stream), exchange
 // contributions in numbered rounds. A round ends once, with one Outcome for all members, and a call
@@ -84,7 +69,7 @@ class World {
   // or a round out of order, is refused with INVALID_ARGUMENT. `deadline`: the earliest of those
   // who contributed holds for all.
   void Exchange(CallId call, int rank, const std::string& nonce, uint64_t sequence,
-                Contribution contribution, absl::Time deadline, Actions& actions);
+                Contribution contribution, absl::Time deadline, absl::Time now, Actions& actions);
   // The caller went away without its answer.
   void OnCallGone(CallId call);
 
@@ -92,6 +77,25 @@ class World {
   void OnTime(absl::Time now, Actions& actions);
   // When OnTime() has something to do next; InfiniteFuture if nothing waits for the time.
   absl::Time NextTime() const;
+
+  // OK if the nonce is that of the member; PERMISSION_DENIED otherwise.
+  absl::Status CheckMember(int rank, const std::string& nonce) const;
+  // Whether the member has joined; always, except after a restart of the server.
+  bool HasJoined(int rank) const;
+  // The member's stream, if it has one now.
+  std::optional<SessionId> SessionOf(int rank) const { return members_[rank].session; }
+  bool HasLeft(int rank) const { return members_[rank].left; }
+  // The member whose loss ended the world, if one did.
+  std::optional<int> lost() const { return lost_; }
+  // Rounds that wait for members.
+  struct Waiting {
+    uint64_t sequence = 0;
+    std::string name;
+    Mode mode = Mode::kBarrier;
+    absl::Time since;
+    std::vector<int> absent;
+  };
+  std::vector<Waiting> WaitingRounds() const;
 
   int size() const { return static_cast<int>(members_.size()); }
   bool returning() const { return return_deadline_ != absl::InfiniteFuture(); }
@@ -108,6 +112,7 @@ class World {
   };
   struct Round {
     Contributions contributions;
+    absl::Time since = absl::InfinitePast();  // when the first call of it came
     absl::Time deadline = absl::InfiniteFuture();
     std::map<int, CallId> calls;  // that wait, by rank
     std::optional<Outcome> outcome;
@@ -126,6 +131,7 @@ class World {
   void Settle(uint64_t sequence, Actions& actions);
   std::optional<Outcome> OutcomeOf(uint64_t sequence) const;
   void End(Outcome why, Actions& actions);
+  void Lose(int rank, const std::string& why, Actions& actions);
   Outcome NotRepeated(const Round& round) const;
   void AnswerCalls(Round& round, Actions& actions);
   void DropRounds();
@@ -136,6 +142,7 @@ class World {
   std::map<uint64_t, Round> rounds_;
   absl::Time return_deadline_ = absl::InfiniteFuture();
   std::optional<Outcome> over_;
+  std::optional<int> lost_;
 };
 
 }  // namespace remesh::server::coordination

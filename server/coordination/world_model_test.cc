@@ -240,7 +240,7 @@ class Model {
     const uint64_t sequence = process.outcomes.size();
     next.world.Exchange(rank, rank, MemberOf(rank).nonce, sequence,
                         ContributionOf(rank, sequence, process.lives_seen), next.now + kDeadline,
-                        actions);
+                        next.now, actions);
     Carry(actions, next);
     Visit(std::move(next), depth + 1);
     return true;

@@ -23,7 +23,8 @@ class WorldTest : public testing::Test {
  protected:
   void Exchange(CallId call, int rank, uint64_t sequence, const std::string& name = "save",
                 absl::Time deadline = kLater) {
-    world_.Exchange(call, rank, MemberOf(rank).nonce, sequence, {.name = name}, deadline, actions_);
+    world_.Exchange(call, rank, MemberOf(rank).nonce, sequence, {.name = name}, deadline, kStart,
+                    actions_);
   }
 
   // What the call was answered last: its ending, or its status; "" if nothing yet.
@@ -75,7 +76,7 @@ TEST_F(WorldTest, RefusesRoundsOutOfOrder) {
 }
 
 TEST_F(WorldTest, RefusesTheNonceOfAnother) {
-  world_.Exchange(10, 0, MemberOf(1).nonce, 0, {.name = "save"}, kLater, actions_);
+  world_.Exchange(10, 0, MemberOf(1).nonce, 0, {.name = "save"}, kLater, kStart, actions_);
   EXPECT_EQ(AnswerOf(10), "nonce: is not that of member 0");
   EXPECT_EQ(world_.JoinAgain(0, MemberOf(1), 7, {}, actions_).code(),
             absl::StatusCode::kPermissionDenied);

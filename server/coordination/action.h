@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "remesh/v1/coordination.pb.h"
+#include "server/coordination/outcome.h"
+#include "server/coordination/process.h"
+
+namespace remesh::server::coordination {
+
+// What the machines of this folder ask for. Actions are carried out in order.
+
+using SessionId = uint64_t;  // one Join stream
+using CallId = uint64_t;     // one Exchange or AgreeStep call that waits for its answer
+
+// Answers an Exchange with the outcome of its round, or refuses it.
+struct Answer {
+  CallId call = 0;
+  std::variant<Outcome, absl::Status> with;
+  std::string digest = "";  // of the outcome as a whole, if OK: a member may get less of it
+};
+// Answers an AgreeStep.
+struct AnswerStep {
+  CallId call = 0;
+  absl::StatusOr<int64_t> step;
+};
+// Ends a session with a status. By default: because another of the same member began.
+struct EndSession {
+  SessionId session = 0;
+  absl::Status status = absl::AbortedError("the member joined again");
+};
+
+// A world as its members see it.
+struct FormedWorld {
+  int64_t epoch = 0;
+  std::vector<Process> members;  // by rank; empty for a member that joined again
+};
+struct SendFormed {
+  SessionId session = 0;
+  std::shared_ptr<const FormedWorld> world;
+  int rank = 0;
+};
+// Sends any other event.
+struct Send {
+  SessionId session = 0;
+  v1::WorldEvent event;
+};
+
+// Writes the epoch of a scope's next world to the journal; Registry::OnSaved() follows.
+struct SaveEpoch {
+  std::string scope;
+  int64_t epoch = 0;
+  int size = 0;
+};
+// Forgets the scope, in the journal too. Nothing follows.
+struct ForgetScope {
+  std::string scope;
+  int64_t last_epoch = 0;  // of any scope
+};
+// From now on this is the present epoch of the scope.
+struct RaiseEpoch {
+  std::string scope;
+  int64_t epoch = 0;
+};
+
+using Action = std::variant<Answer, AnswerStep, EndSession, SendFormed, Send, SaveEpoch,
+                            ForgetScope, RaiseEpoch>;
+using Actions = std::vector<Action>;
+
+}  // namespace remesh::server::coordination

@@ -1,0 +1,281 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/coordination/messages.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/error.h"
+#include "base/resource_names.h"
+#include "base/status_macros.h"
+
+namespace remesh::server::coordination {
+namespace {
+
+constexpr size_t kTextMax = 256;  // bytes of names for people
+constexpr size_t kDevicesMax = 1024;
+constexpr int64_t kStepMax = int64_t{1} << 62;
+
+absl::Status CheckRange(const char* field, int64_t value, int64_t least, int64_t most) {
+  if (value >= least && value <= most) return absl::OkStatus();
+  return InvalidField(field, absl::StrCat(value), absl::StrCat("must be ", least, " to ", most));
+}
+
+absl::Status CheckLength(const char* field, const std::string& text, size_t least, size_t most) {
+  if (text.size() >= least && text.size() <= most) return absl::OkStatus();
+  return InvalidField(field, absl::StrCat(text.size(), " bytes"),
+                      least == most ? absl::StrCat("must be ", most, " bytes")
+                                    : absl::StrCat("must be ", least, " to ", most, " bytes"));
+}
+
+absl::Status TooLarge(size_t bytes) {
+  return MakeError(
+      absl::StatusCode::kResourceExhausted,
+      absl::StrCat("contribution.payload: ", bytes, " bytes are more than ", kPayloadMax),
+      {.reason = "TOO_LARGE",
+       .metadata = {{"bytes", absl::StrCat(bytes)}, {"most", absl::StrCat(kPayloadMax)}}});
+}
+
+absl::StatusOr<Process> ProcessOf(const v1::JoinRequest& request) {
+  if (!IsHostName(request.host())) {
+    return InvalidField("host", request.host(), "must be 1 to 253 of [A-Za-z0-9._-]");
+  }
+  RETURN_IF_ERROR(CheckRange("pid", request.pid(), 0, INT64_MAX));
+  RETURN_IF_ERROR(CheckRange("local_index", request.local_index(), 0, kWorldSizeMax - 1));
+  RETURN_IF_ERROR(CheckRange("device_ids", request.device_ids_size(), 0, kDevicesMax));
+  RETURN_IF_ERROR(CheckLength("data", request.data(), 0, kDataMax));
+  RETURN_IF_ERROR(CheckLength("nonce", request.nonce(), kNonceBytes, kNonceBytes));
+  Process process;
+  process.nonce = request.nonce();
+  process.host = request.host();
+  process.pid = request.pid();
+  process.local_index = request.local_index();
+  process.device_ids.assign(request.device_ids().begin(), request.device_ids().end());
+  process.data = request.data();
+  return process;
+}
+
+absl::StatusOr<Mode> ModeOf(v1::Contribution::Mode mode) {
+  switch (mode) {
+    case v1::Contribution::BARRIER:
+      return Mode::kBarrier;
+    case v1::Contribution::AGREE:
+      return Mode::kAgree;
+    case v1::Contribution::BROADCAST:
+      return Mode::kBroadcast;
+    case v1::Contribution::GATHER:
+      return Mode::kGather;
+    default:
+      return InvalidField("contribution.mode", absl::StrCat(static_cast<int>(mode)),
+                          "must be BARRIER, AGREE, BROADCAST or GATHER");
+  }
+}
+
+v1::Contribution::Mode ModeOf(Mode mode) {
+  switch (mode) {
+    case Mode::kBarrier:
+      return v1::Contribution::BARRIER;
+    case Mode::kAgree:
+      return v1::Contribution::AGREE;
+    case Mode::kBroadcast:
+      return v1::Contribution::BROADCAST;
+    case Mode::kGather:
+      return v1::Contribution::GATHER;
+  }
+  return v1::Contribution::MODE_UNSPECIFIED;
+}
+
+absl::Status CheckPayload(Mode mode, const std::string& payload) {
+  if (payload.size() > kPayloadMax) return TooLarge(payload.size());
+  if (mode == Mode::kBarrier) return CheckLength("contribution.payload", payload, 0, 0);
+  if (mode != Mode::kAgree) return absl::OkStatus();
+  const size_t most = (1 + kLeafDigestsMax) * kDigestBytes;
+  RETURN_IF_ERROR(CheckLength("contribution.payload", payload, kDigestBytes, most));
+  if (payload.size() % kDigestBytes == 0) return absl::OkStatus();
+  return InvalidField("contribution.payload", absl::StrCat(payload.size(), " bytes"),
+                      "must be whole digests of 16 bytes");
+}
+
+absl::StatusOr<Ending> EndingOf(const std::string& name) {
+  for (const Ending ending :
+       {Ending::kOk, Ending::kNameMismatch, Ending::kStructureMismatch, Ending::kValuesDiffer,
+        Ending::kTimeout, Ending::kMemberLeft, Ending::kMemberLost, Ending::kResultsDiffer}) {
+    if (name == NameOf(ending)) return ending;
+  }
+  return InvalidField("outcome", name, "must be OK or the reason of an error of Exchange");
+}
+
+absl::StatusOr<Finished> FinishedOf(const v1::FinishedRound& message) {
+  RETURN_IF_ERROR(CheckRange("sequence", message.sequence(), 0, kStepMax));
+  Finished finished;
+  finished.sequence = static_cast<uint64_t>(message.sequence());
+  ASSIGN_OR_RETURN(finished.outcome.ending, EndingOf(message.outcome()));
+  finished.outcome.message = message.message();
+  if (finished.outcome.ending != Ending::kOk) return finished;
+  RETURN_IF_ERROR(CheckLength("digest", message.digest(), kDigestBytes, kDigestBytes));
+  finished.digest = message.digest();
+  ASSIGN_OR_RETURN(finished.contribution, ContributionOf(message.contribution()));
+  return finished;
+}
+
+}  // namespace
+
+absl::Status CheckScope(const std::string& scope) {
+  if (!JobOfChild(scope, "worlds").empty()) return absl::OkStatus();
+  return InvalidField("scope", scope,
+                      "must be jobs/{job}/worlds/{world}, each 1 to 63 of [A-Za-z0-9._-]");
+}
+
+absl::StatusOr<absl::Duration> TimeoutOf(bool given, const google::protobuf::Duration& timeout) {
+  if (!given) return kTimeoutDefault;
+  const absl::Duration duration =
+      absl::Seconds(timeout.seconds()) + absl::Nanoseconds(timeout.nanos());
+  if (duration == absl::ZeroDuration()) return kTimeoutDefault;
+  if (duration > absl::ZeroDuration() && duration <= kTimeoutMax) return duration;
+  return InvalidField("timeout", absl::FormatDuration(duration), "must be above 0, at most 24h");
+}
+
+absl::StatusOr<Candidate> CandidateOf(const v1::JoinRequest& request, absl::Time now) {
+  Candidate candidate;
+  ASSIGN_OR_RETURN(candidate.process, ProcessOf(request));
+  RETURN_IF_ERROR(CheckLength("attempt", request.attempt(), 0, kTextMax));
+  RETURN_IF_ERROR(CheckRange("max_size", request.max_size(), 1, kWorldSizeMax));
+  RETURN_IF_ERROR(CheckRange("min_size", request.min_size(), 1, request.max_size()));
+  RETURN_IF_ERROR(CheckRange("rank", request.rank(), -1, request.max_size() - 1));
+  ASSIGN_OR_RETURN(const absl::Duration timeout,
+                   TimeoutOf(request.has_timeout(), request.timeout()));
+  candidate.min_size = request.min_size();
+  candidate.max_size = request.max_size();
+  candidate.rank = request.rank();
+  candidate.deadline = now + timeout;
+  return candidate;
+}
+
+absl::StatusOr<Returned> ReturnedOf(const v1::JoinRequest& request) {
+  Returned returned;
+  ASSIGN_OR_RETURN(returned.process, ProcessOf(request));
+  returned.epoch = request.epoch();
+  returned.rank = request.rank();
+  returned.size = request.size();
+  RETURN_IF_ERROR(CheckRange("finished", request.finished_size(), 0, kOpenRoundsMax));
+  for (int i = 0; i < request.finished_size(); ++i) {
+    absl::StatusOr<Finished> finished = FinishedOf(request.finished(i));
+    if (!finished.ok()) return AtIndex("finished", i, finished.status());
+    if (i > 0 && finished->sequence != returned.finished.back().sequence + 1) {
+      return AtIndex("finished", i,
+                     InvalidField("sequence", absl::StrCat(finished->sequence),
+                                  "must be one above that of the entry before"));
+    }
+    returned.finished.push_back(*std::move(finished));
+  }
+  if (!request.has_agreed_step()) return returned;
+  RETURN_IF_ERROR(CheckRange("agreed_step", request.agreed_step(), 0, kStepMax));
+  returned.agreed_step = request.agreed_step();
+  return returned;
+}
+
+absl::StatusOr<Contribution> ContributionOf(const v1::Contribution& message) {
+  Contribution contribution;
+  RETURN_IF_ERROR(CheckLength("contribution.name", message.name(), 0, kTextMax));
+  ASSIGN_OR_RETURN(contribution.mode, ModeOf(message.mode()));
+  RETURN_IF_ERROR(CheckPayload(contribution.mode, message.payload()));
+  const bool gather = contribution.mode == Mode::kGather;
+  const bool rooted = gather || contribution.mode == Mode::kBroadcast;
+  RETURN_IF_ERROR(CheckRange("contribution.root", message.root(), gather ? -1 : 0,
+                             rooted ? kWorldSizeMax - 1 : 0));
+  contribution.name = message.name();
+  contribution.root = message.root();
+  contribution.payload = absl::Cord(message.payload());
+  return contribution;
+}
+
+template <typename Request>
+absl::StatusOr<Caller> CallerOf(const Request& request) {
+  RETURN_IF_ERROR(CheckScope(request.scope()));
+  RETURN_IF_ERROR(CheckLength("nonce", request.nonce(), kNonceBytes, kNonceBytes));
+  Caller caller;
+  caller.scope = request.scope();
+  caller.epoch = request.epoch();
+  caller.rank = request.rank();
+  caller.nonce = request.nonce();
+  return caller;
+}
+template absl::StatusOr<Caller> CallerOf(const v1::ExchangeRequest& request);
+template absl::StatusOr<Caller> CallerOf(const v1::LeaveRequest& request);
+template absl::StatusOr<Caller> CallerOf(const v1::AgreeStepRequest& request);
+
+absl::Status CheckStep(int64_t step) { return CheckRange("step", step, 0, kStepMax - 1); }
+
+absl::Status CheckPreemption(const v1::ReportPreemptionRequest& request) {
+  RETURN_IF_ERROR(CheckScope(request.scope()));
+  RETURN_IF_ERROR(CheckLength("by", request.by(), 0, kTextMax));
+  return CheckRange("next_size", request.next_size(), 0, kWorldSizeMax);
+}
+
+v1::WorldMember MemberOf(const Process& process, int rank) {
+  v1::WorldMember member;
+  member.set_rank(rank);
+  member.set_host(process.host);
+  member.set_pid(process.pid);
+  member.mutable_device_ids()->Assign(process.device_ids.begin(), process.device_ids.end());
+  member.set_data(process.data);
+  return member;
+}
+
+v1::World::Waiting WaitingOf(const World::Waiting& round) {
+  v1::World::Waiting waiting;
+  waiting.set_sequence(static_cast<int64_t>(round.sequence));
+  waiting.set_name(round.name);
+  waiting.set_mode(ModeOf(round.mode));
+  *waiting.mutable_since() = TimestampOf(round.since);
+  waiting.mutable_absent()->Assign(round.absent.begin(), round.absent.end());
+  return waiting;
+}
+
+v1::WorldEvent FormedEvent(const FormedWorld& world, int rank) {
+  v1::WorldEvent event;
+  v1::WorldEvent::Formed& formed = *event.mutable_formed();
+  formed.set_epoch(world.epoch);
+  formed.set_rank(rank);
+  for (size_t i = 0; i < world.members.size(); ++i) {
+    *formed.add_members() = MemberOf(world.members[i], static_cast<int>(i));
+  }
+  return event;
+}
+
+v1::WorldEvent PreemptEvent(const v1::WorldEvent::Preempt& preempt) {
+  v1::WorldEvent event;
+  *event.mutable_preempt() = preempt;
+  return event;
+}
+
+v1::WorldEvent LostEvent(int rank, const std::string& host, const std::string& why) {
+  v1::WorldEvent event;
+  event.mutable_member_lost()->set_rank(rank);
+  event.mutable_member_lost()->set_host(host);
+  event.mutable_member_lost()->set_why(why);
+  return event;
+}
+
+v1::WorldEvent OverEvent(const std::string& why, int next_size) {
+  v1::WorldEvent event;
+  event.mutable_over()->set_why(why);
+  event.mutable_over()->set_next_size(next_size);
+  return event;
+}
+
+v1::ExchangeResponse ResponseOf(const Outcome& outcome, const std::string& digest) {
+  v1::ExchangeResponse response;
+  for (const absl::Cord& payload : outcome.payloads) response.add_payloads(std::string(payload));
+  response.set_digest(digest);
+  return response;
+}
+
+google::protobuf::Timestamp TimestampOf(absl::Time time) {
+  const int64_t nanos = absl::ToUnixNanos(time);
+  google::protobuf::Timestamp timestamp;
+  timestamp.set_seconds(nanos / 1'000'000'000);
+  timestamp.set_nanos(static_cast<int32_t>(nanos % 1'000'000'000));
+  return timestamp;
+}
+
+}  // namespace remesh::server::coordination

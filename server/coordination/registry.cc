@@ -1,0 +1,467 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/coordination/registry.h"
+
+#include <algorithm>
+#include <memory>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/error.h"
+#include "base/status_macros.h"
+#include "server/coordination/fences.h"
+#include "server/coordination/messages.h"
+
+namespace remesh::server::coordination {
+namespace {
+
+absl::Status TooMany(const char* what, size_t most, const char* reason) {
+  return MakeError(absl::StatusCode::kResourceExhausted,
+                   absl::StrCat("there are ", most, " ", what, " already"),
+                   {.reason = reason, .metadata = {{"most", absl::StrCat(most)}}});
+}
+
+absl::Status JoinFirst() {
+  return MakeError(absl::StatusCode::kUnavailable,
+                   "the server restarted: the member must join again first",
+                   {.reason = "JOIN_AGAIN", .metadata = {}});
+}
+
+absl::Status TimedOut(const std::string& text) {
+  return MakeError(absl::StatusCode::kDeadlineExceeded,
+                   absl::StrCat("the world has not formed in time: ", text),
+                   {.reason = "WORLD_TIMEOUT", .metadata = {}});
+}
+
+}  // namespace
+
+Registry::Registry(int64_t last_epoch, const std::map<std::string, KnownEpoch>& known,
+                   absl::Time now)
+    : last_epoch_(last_epoch), return_until_(now + kReturnTime) {
+  for (const auto& [name, each] : known) {
+    Scope& scope = scopes_[name];
+    scope.epoch = each.epoch;
+    scope.size = each.size;
+    scope.since = each.formed;
+  }
+}
+
+absl::Status Registry::Join(const std::string& name, const std::string& attempt,
+                            Candidate candidate, absl::Time now, Actions& actions) {
+  RETURN_IF_ERROR(MakeRoom(name, actions));
+  const SessionId session = candidate.session;
+  Scope& scope = scopes_[name];
+  if (const std::optional<int> rank = RankOf(scope, candidate.process.nonce)) {
+    const Member member{candidate.process.nonce, candidate.process.host};
+    RETURN_IF_ERROR(scope.world->JoinAgain(*rank, member, session, {}, actions));
+    sessions_[session] = name;
+    SendBack(scope, *rank, /*with_members=*/true, actions);
+    return absl::OkStatus();
+  }
+  if (Candidate* const member = FindSaving(scope, candidate.process.nonce)) {
+    if (member->session != 0) actions.push_back(EndSession{member->session});
+    member->session = session;
+    sessions_[session] = name;
+    return absl::OkStatus();
+  }
+  absl::Status status = CheckNotTaken(scope, candidate);
+  if (status.ok()) status = scope.forming[attempt].Add(std::move(candidate), now, actions);
+  std::erase_if(scope.forming, [](const auto& each) { return each.second.empty(); });
+  if (status.ok()) {
+    sessions_[session] = name;
+    if (scope.epoch == 0 && scope.since == absl::Time()) scope.since = now;
+    TryForm(name, scope, now, actions);
+  } else if (scope.epoch == 0 && HasNoProcess(scope)) {
+    scopes_.erase(name);
+  }
+  return status;
+}
+
+// Makes room for one more scope and one more session.
+absl::Status Registry::MakeRoom(const std::string& name, Actions& actions) {
+  if (sessions_.size() >= kSessionsMax) {
+    return TooMany("members of worlds", kSessionsMax, "TOO_MANY_MEMBERS");
+  }
+  if (scopes_.size() < kScopesMax || scopes_.contains(name)) return absl::OkStatus();
+  auto oldest = scopes_.end();
+  for (auto each = scopes_.begin(); each != scopes_.end(); ++each) {
+    if (!HasNoProcess(each->second)) continue;
+    if (oldest == scopes_.end() || each->second.since < oldest->second.since) oldest = each;
+  }
+  if (oldest == scopes_.end()) return TooMany("worlds", kScopesMax, "TOO_MANY_WORLDS");
+  actions.push_back(ForgetScope{oldest->first, last_epoch_});
+  scopes_.erase(oldest);
+  return absl::OkStatus();
+}
+
+bool Registry::HasNoProcess(const Scope& scope) const {
+  const bool lives = scope.world && scope.world->over() == nullptr;
+  return !lives && !scope.saving && scope.forming.empty();
+}
+
+// The rank of this process in the world that lives.
+std::optional<int> Registry::RankOf(const Scope& scope, const std::string& nonce) const {
+  if (!scope.world || scope.world->over() != nullptr) return std::nullopt;
+  for (int rank = 0; rank < scope.size; ++rank) {
+    if (scope.members[rank].nonce == nonce) return rank;
+  }
+  return std::nullopt;
+}
+
+// The process, if it will be a member of the world whose epoch is being written; else null.
+Candidate* Registry::FindSaving(Scope& scope, const std::string& nonce) {
+  if (!scope.saving) return nullptr;
+  for (Candidate& each : scope.saving->members) {
+    if (each.process.nonce == nonce) return &each;
+  }
+  return nullptr;
+}
+
+// A living member of the world is never displaced.
+absl::Status Registry::CheckNotTaken(const Scope& scope, const Candidate& candidate) const {
+  if (!scope.world || scope.world->over() != nullptr) return absl::OkStatus();
+  for (int rank = 0; rank < scope.size; ++rank) {
+    if (!scope.world->SessionOf(rank)) continue;
+    const Process& holder = scope.members[rank];
+    const Process& process = candidate.process;
+    const bool same_place =
+        holder.host == process.host && holder.local_index == process.local_index;
+    const bool taken = candidate.rank == -1 ? same_place : candidate.rank == rank;
+    if (taken) return RankTaken(holder, rank);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Registry::JoinAgain(const std::string& name, SessionId session, Returned returned,
+                                 absl::Time now, Actions& actions) {
+  const auto at = scopes_.find(name);
+  const int64_t present = at == scopes_.end() ? 0 : at->second.epoch;
+  if (present == 0 || returned.epoch != present) return StaleEpoch(name, returned.epoch, present);
+  Scope& scope = at->second;
+  if (returned.size != scope.size) {
+    return InvalidField("size", absl::StrCat(returned.size),
+                        absl::StrCat("must be ", scope.size, " in this world"));
+  }
+  if (sessions_.size() >= kSessionsMax) {
+    return TooMany("members of worlds", kSessionsMax, "TOO_MANY_MEMBERS");
+  }
+  if (!scope.world) {
+    scope.world = World::Returning(scope.size, now);
+    scope.members.resize(scope.size);
+    scope.since = now;
+  }
+  const Member member{returned.process.nonce, returned.process.host};
+  const int rank = returned.rank;
+  RETURN_IF_ERROR(
+      scope.world->JoinAgain(rank, member, session, std::move(returned.finished), actions));
+  sessions_[session] = name;
+  scope.members[rank] = std::move(returned.process);
+  if (returned.agreed_step) scope.steps.Recall(*returned.agreed_step);
+  SendBack(scope, rank, /*with_members=*/false, actions);
+  scope.steps.Settle(*scope.world, now, actions);
+  EndIfOver(scope, now, actions);
+  return absl::OkStatus();
+}
+
+// Tells a member that it is back in its world.
+void Registry::SendBack(const Scope& scope, int rank, bool with_members, Actions& actions) {
+  const SessionId session = *scope.world->SessionOf(rank);
+  auto world = std::make_shared<FormedWorld>();
+  world->epoch = scope.epoch;
+  if (with_members) world->members = scope.members;
+  actions.push_back(SendFormed{session, std::move(world), rank});
+  if (scope.preempt) actions.push_back(Send{session, PreemptEvent(*scope.preempt)});
+}
+
+void Registry::OnSessionEnd(SessionId session, absl::Time now, Actions& actions) {
+  const auto at = sessions_.find(session);
+  if (at == sessions_.end()) return;
+  const std::string name = at->second;
+  sessions_.erase(at);
+  Scope& scope = scopes_.at(name);
+  if (scope.world) scope.world->OnSessionEnd(session, now);
+  for (auto& [attempt, forming] : scope.forming) forming.Remove(session);
+  std::erase_if(scope.forming, [](const auto& each) { return each.second.empty(); });
+  if (scope.saving) {
+    for (Candidate& each : scope.saving->members) {
+      if (each.session == session) each.session = 0;
+    }
+  }
+  if (scope.epoch == 0 && HasNoProcess(scope)) {
+    scopes_.erase(name);
+    return;
+  }
+  // One that asked for a rank above those that wait may have held up the others.
+  TryForm(name, scope, now, actions);
+}
+
+absl::StatusOr<Registry::Scope*> Registry::FindFor(const Caller& caller) {
+  const auto at = scopes_.find(caller.scope);
+  const int64_t present = at == scopes_.end() ? 0 : at->second.epoch;
+  if (present == 0 || caller.epoch != present) {
+    return StaleEpoch(caller.scope, caller.epoch, present);
+  }
+  Scope& scope = at->second;
+  if (!scope.world) return JoinFirst();
+  if (scope.world->returning() && !scope.world->HasJoined(caller.rank)) return JoinFirst();
+  RETURN_IF_ERROR(scope.world->CheckMember(caller.rank, caller.nonce));
+  return &scope;
+}
+
+void Registry::Exchange(CallId call, const Caller& caller, uint64_t sequence,
+                        Contribution contribution, absl::Time deadline, absl::Time now,
+                        Actions& actions) {
+  const absl::StatusOr<Scope*> scope = FindFor(caller);
+  if (!scope.ok()) {
+    actions.push_back(Answer{call, scope.status()});
+    return;
+  }
+  (*scope)->world->Exchange(call, caller.rank, caller.nonce, sequence, std::move(contribution),
+                            deadline, now, actions);
+  EndIfOver(**scope, now, actions);
+}
+
+void Registry::AgreeStep(CallId call, const Caller& caller, int64_t step, absl::Time deadline,
+                         absl::Time now, Actions& actions) {
+  const absl::StatusOr<Scope*> scope = FindFor(caller);
+  if (!scope.ok()) {
+    actions.push_back(AnswerStep{call, scope.status()});
+    return;
+  }
+  (*scope)->steps.Call(call, caller.rank, step, deadline, actions);
+  (*scope)->steps.Settle(*(*scope)->world, now, actions);
+}
+
+void Registry::OnCallGone(const std::string& name, CallId call) {
+  const auto at = scopes_.find(name);
+  if (at == scopes_.end()) return;
+  if (at->second.world) at->second.world->OnCallGone(call);
+  at->second.steps.OnCallGone(call);
+}
+
+absl::Status Registry::Leave(const Caller& caller, absl::Time now, Actions& actions) {
+  ASSIGN_OR_RETURN(Scope* const scope, FindFor(caller));
+  scope->world->Leave(caller.rank, actions);
+  scope->steps.Settle(*scope->world, now, actions);
+  if (const std::optional<SessionId> session = scope->world->SessionOf(caller.rank)) {
+    actions.push_back(EndSession{*session, absl::OkStatus()});
+  }
+  EndIfOver(*scope, now, actions);
+  return absl::OkStatus();
+}
+
+absl::Status Registry::Preempt(const std::string& name, const v1::WorldEvent::Preempt& preempt,
+                               Actions& actions) {
+  const auto at = scopes_.find(name);
+  const bool lives = at != scopes_.end() && at->second.world && at->second.world->over() == nullptr;
+  if (!lives) {
+    return MakeError(absl::StatusCode::kNotFound, absl::StrCat("no world of ", name, " lives"),
+                     {.reason = "WORLD_NOT_FOUND", .metadata = {{"scope", name}}});
+  }
+  Scope& scope = at->second;
+  scope.preempt = preempt;
+  for (int rank = 0; rank < scope.size; ++rank) {
+    const std::optional<SessionId> session = scope.world->SessionOf(rank);
+    if (session) actions.push_back(Send{*session, PreemptEvent(preempt)});
+  }
+  return absl::OkStatus();
+}
+
+// No world forms beside one that lives, or whose members may not have come back yet.
+bool Registry::MayForm(const Scope& scope, absl::Time now) const {
+  const bool lives = scope.world && scope.world->over() == nullptr;
+  return !lives && !scope.saving && now >= BlockedUntil(scope);
+}
+
+absl::Time Registry::BlockedUntil(const Scope& scope) const {
+  const bool may_return = !scope.world && scope.epoch != 0;
+  return may_return ? return_until_ : absl::InfinitePast();
+}
+
+// Begins to write the epoch of the scope's next world, if one can form.
+void Registry::TryForm(const std::string& name, Scope& scope, absl::Time now, Actions& actions) {
+  if (!MayForm(scope, now)) return;
+  for (auto& [attempt, forming] : scope.forming) {
+    std::vector<Candidate> members = forming.TakeWorld(now);
+    if (members.empty()) continue;
+    const int size = static_cast<int>(members.size());
+    scope.saving = Saving{attempt, ++last_epoch_, std::move(members)};
+    actions.push_back(SaveEpoch{name, last_epoch_, size});
+    break;
+  }
+  std::erase_if(scope.forming, [](const auto& each) { return each.second.empty(); });
+}
+
+void Registry::OnSaved(const std::string& name, const absl::Status& status, absl::Time now,
+                       Actions& actions) {
+  Scope& scope = scopes_.at(name);
+  const Saving saved = *std::exchange(scope.saving, std::nullopt);
+  if (!status.ok()) {
+    for (const Candidate& each : saved.members) {
+      if (each.session != 0) actions.push_back(EndSession{each.session, status});
+      sessions_.erase(each.session);
+    }
+    if (scope.epoch == 0 && HasNoProcess(scope)) scopes_.erase(name);
+    return;
+  }
+  scope.epoch = saved.epoch;
+  scope.size = static_cast<int>(saved.members.size());
+  scope.attempt = saved.attempt;
+  scope.min_size = saved.members.front().min_size;
+  scope.max_size = saved.members.front().max_size;
+  scope.since = now;
+  scope.told_over = false;
+  scope.preempt.reset();
+  scope.steps = {};
+  scope.members.clear();
+  std::vector<Member> members;
+  std::vector<SessionId> sessions;
+  for (const Candidate& each : saved.members) {
+    scope.members.push_back(each.process);
+    members.push_back({each.process.nonce, each.process.host});
+    sessions.push_back(each.session);
+  }
+  scope.world.emplace(std::move(members), sessions);
+  scope.world->OnSessionEnd(0, now);  // of those whose stream has ended
+  actions.push_back(RaiseEpoch{name, scope.epoch});
+  const auto formed = std::make_shared<FormedWorld>();
+  formed->epoch = scope.epoch;
+  formed->members = scope.members;
+  for (int rank = 0; rank < scope.size; ++rank) {
+    if (sessions[rank] != 0) actions.push_back(SendFormed{sessions[rank], formed, rank});
+  }
+  RefuseTaken(scope, actions);
+}
+
+// Tells processes that still wait whose rank is taken now.
+void Registry::RefuseTaken(Scope& scope, Actions& actions) {
+  for (auto& [attempt, forming] : scope.forming) {
+    std::vector<SessionId> refused;
+    for (const auto& [order, each] : forming.waiting()) {
+      absl::Status taken = CheckNotTaken(scope, each);
+      if (taken.ok()) continue;
+      actions.push_back(EndSession{each.session, std::move(taken)});
+      refused.push_back(each.session);
+    }
+    for (const SessionId session : refused) {
+      forming.Remove(session);
+      sessions_.erase(session);
+    }
+  }
+  std::erase_if(scope.forming, [](const auto& each) { return each.second.empty(); });
+}
+
+// Tells the members once that their world is over, and ends their sessions.
+void Registry::EndIfOver(Scope& scope, absl::Time now, Actions& actions) {
+  const Outcome* const over = scope.world->over();
+  if (over == nullptr || scope.told_over) return;
+  scope.told_over = true;
+  scope.since = now;
+  scope.steps.Settle(*scope.world, now, actions);
+  const std::optional<int> lost = scope.world->lost();
+  const int next_size = scope.preempt ? scope.preempt->next_size() : 0;
+  for (int rank = 0; rank < scope.size; ++rank) {
+    const std::optional<SessionId> session = scope.world->SessionOf(rank);
+    if (!session) continue;
+    if (lost) {
+      actions.push_back(Send{*session, LostEvent(*lost, scope.members[*lost].host, over->message)});
+    }
+    actions.push_back(Send{*session, OverEvent(over->message, next_size)});
+    actions.push_back(EndSession{*session, absl::OkStatus()});
+    sessions_.erase(*session);
+  }
+}
+
+void Registry::OnTime(absl::Time now, Actions& actions) {
+  std::vector<std::string> forgotten;
+  for (auto& [name, scope] : scopes_) {
+    if (scope.world) {
+      scope.world->OnTime(now, actions);
+      scope.steps.Settle(*scope.world, now, actions);
+      EndIfOver(scope, now, actions);
+    }
+    for (auto& [attempt, forming] : scope.forming) {
+      if (now < forming.LateTime()) continue;
+      const std::string text = forming.Describe();
+      for (const Candidate& late : forming.TakeLate(now)) {
+        actions.push_back(EndSession{late.session, TimedOut(text)});
+        sessions_.erase(late.session);
+      }
+    }
+    std::erase_if(scope.forming, [](const auto& each) { return each.second.empty(); });
+    TryForm(name, scope, now, actions);
+    if (!HasNoProcess(scope)) continue;
+    if (scope.epoch == 0 || now >= scope.since + kForgetAfter) forgotten.push_back(name);
+  }
+  for (const std::string& name : forgotten) {
+    if (scopes_.at(name).epoch != 0) actions.push_back(ForgetScope{name, last_epoch_});
+    scopes_.erase(name);
+  }
+}
+
+absl::Time Registry::NextTime() const {
+  absl::Time next = absl::InfiniteFuture();
+  for (const auto& [name, scope] : scopes_) {
+    if (scope.world) next = std::min({next, scope.world->NextTime(), scope.steps.NextTime()});
+    for (const auto& [attempt, forming] : scope.forming) {
+      next = std::min(next, forming.LateTime());
+      if (MayForm(scope, absl::InfiniteFuture())) {
+        next = std::min(next, std::max(forming.WorldTime(), BlockedUntil(scope)));
+      }
+    }
+    if (HasNoProcess(scope)) next = std::min(next, scope.since + kForgetAfter);
+  }
+  return next;
+}
+
+std::vector<v1::World> Registry::List(std::string_view prefix, std::string_view after,
+                                      size_t most) const {
+  std::vector<v1::World> worlds;
+  for (auto at = scopes_.upper_bound(after); at != scopes_.end() && worlds.size() < most; ++at) {
+    if (at->first.starts_with(prefix)) worlds.push_back(Describe(at->first, at->second));
+  }
+  return worlds;
+}
+
+v1::World Registry::Describe(const std::string& name, const Scope& scope) const {
+  v1::World world;
+  world.set_name(name);
+  world.set_epoch(scope.epoch);
+  world.set_attempt(scope.attempt);
+  world.set_min_size(scope.min_size);
+  world.set_max_size(scope.max_size);
+  *world.mutable_since() = TimestampOf(scope.since);
+  SetPhaseOf(scope, world);
+  if (scope.preempt) *world.mutable_preempt() = *scope.preempt;
+  if (scope.world) {
+    for (int rank = 0; rank < scope.size; ++rank) {
+      if (scope.world->SessionOf(rank)) *world.add_members() = MemberOf(scope.members[rank], rank);
+    }
+    for (const World::Waiting& each : scope.world->WaitingRounds()) {
+      *world.add_waiting() = WaitingOf(each);
+    }
+    if (scope.world->over() != nullptr) world.set_over(scope.world->over()->message);
+  }
+  if (world.phase() != v1::World::FORMING || scope.forming.empty()) return world;
+  const auto& [attempt, forming] = *scope.forming.begin();
+  world.set_attempt(attempt);
+  world.set_min_size(forming.waiting().begin()->second.min_size);
+  world.set_max_size(forming.waiting().begin()->second.max_size);
+  world.clear_members();
+  for (const auto& [order, each] : forming.waiting()) {
+    *world.add_members() = MemberOf(each.process, each.rank);
+  }
+  return world;
+}
+
+void Registry::SetPhaseOf(const Scope& scope, v1::World& world) const {
+  const bool lives = scope.world && scope.world->over() == nullptr;
+  if (lives) {
+    world.set_phase(scope.world->returning() ? v1::World::RETURNING : v1::World::FORMED);
+  } else if (scope.saving || !scope.forming.empty()) {
+    world.set_phase(v1::World::FORMING);
+  } else {
+    world.set_phase(scope.world ? v1::World::OVER : v1::World::RETURNING);
+  }
+}
+
+}  // namespace remesh::server::coordination

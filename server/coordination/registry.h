@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+#include "remesh/v1/coordination.pb.h"
+#include "server/coordination/action.h"
+#include "server/coordination/forming.h"
+#include "server/coordination/step_agreement.h"
+#include "server/coordination/world.h"
+
+namespace remesh::server::coordination {
+
+// Worlds that the registry remembers, and how long it does without members.
+inline constexpr size_t kScopesMax = 10'000;
+inline constexpr absl::Duration kForgetAfter = absl::Hours(24 * 7);
+// Join streams at once, of all worlds.
+inline constexpr size_t kSessionsMax = 65'536;
+
+// What is on disk of the present world of a scope.
+struct KnownEpoch {
+  int64_t epoch = 0;
+  int size = 0;
+  absl::Time formed;
+};
+
+// A process that was a member before its stream broke, or before the server's restart.
+struct Returned {
+  Process process;
+  int64_t epoch = 0;
+  int rank = 0;
+  int size = 0;
+  std::vector<Finished> finished;
+  std::optional<int64_t> agreed_step;
+};
+
+// Who calls, as a call says it.
+struct Caller {
+  std::string scope;
+  int64_t epoch = 0;
+  int rank = 0;
+  std::string nonce;
+};
+
+// The worlds of all scopes: those that form, and the last one that formed, which has the scope's
+// present epoch even when it is over. Epochs rise through all scopes. A value that does no I/O and
+// has no clock: events and the time go in, actions come out. Not thread-safe.
+class Registry {
+ public:
+  // After a start of the server. Members of worlds that are on disk may join again; no other world
+  // of such a scope forms in the first kReturnTime, in which they may not have come back yet.
+  Registry(int64_t last_epoch, const std::map<std::string, KnownEpoch>& known, absl::Time now);
+
+  // A process waits for the scope's next world. A member of the present world is back in it.
+  //
+  // ALREADY_EXISTS (RANK_TAKEN) with host and pid of a living process that has the rank, or that
+  // has host and local index if none was asked for. RESOURCE_EXHAUSTED (TOO_MANY_WORLDS,
+  // TOO_MANY_MEMBERS). INVALID_ARGUMENT names the field.
+  absl::Status Join(const std::string& scope, const std::string& attempt, Candidate candidate,
+                    absl::Time now, Actions& actions);
+  // FAILED_PRECONDITION (STALE_EPOCH), and as World::JoinAgain().
+  absl::Status JoinAgain(const std::string& scope, SessionId session, Returned returned,
+                         absl::Time now, Actions& actions);
+  void OnSessionEnd(SessionId session, absl::Time now, Actions& actions);
+
+  // See World::Exchange(). STALE_EPOCH; UNAVAILABLE (JOIN_AGAIN) before the member has joined again.
+  void Exchange(CallId call, const Caller& caller, uint64_t sequence, Contribution contribution,
+                absl::Time deadline, absl::Time now, Actions& actions);
+  // See StepAgreement.
+  void AgreeStep(CallId call, const Caller& caller, int64_t step, absl::Time deadline,
+                 absl::Time now, Actions& actions);
+  void OnCallGone(const std::string& scope, CallId call);
+  absl::Status Leave(const Caller& caller, absl::Time now, Actions& actions);
+  // NOT_FOUND if no world of the scope lives.
+  absl::Status Preempt(const std::string& scope, const v1::WorldEvent::Preempt& preempt,
+                       Actions& actions);
+
+  // The answer to SaveEpoch.
+  void OnSaved(const std::string& scope, const absl::Status& status, absl::Time now,
+               Actions& actions);
+  void OnTime(absl::Time now, Actions& actions);
+  // When OnTime() has something to do next; InfiniteFuture if nothing waits for the time.
+  absl::Time NextTime() const;
+
+  // Those whose names begin with `prefix`: by name, after the name `after`, at most `most`.
+  std::vector<v1::World> List(std::string_view prefix, std::string_view after, size_t most) const;
+  size_t sessions() const { return sessions_.size(); }
+
+ private:
+  // Members of a world whose epoch is being written.
+  struct Saving {
+    std::string attempt;
+    int64_t epoch = 0;
+    std::vector<Candidate> members;  // by rank; session 0: its stream has ended
+  };
+  struct Scope {
+    int64_t epoch = 0;           // the present one; 0: no world has formed
+    int size = 0;                // of its world
+    std::optional<World> world;  // none: no member has joined again since the server's start
+    std::vector<Process> members;
+    std::string attempt;
+    int min_size = 0;
+    int max_size = 0;
+    absl::Time since;  // it came into this phase
+    bool told_over = false;
+    std::map<std::string, Forming> forming;  // by attempt; none is empty
+    std::optional<Saving> saving;
+    std::optional<v1::WorldEvent::Preempt> preempt;
+    StepAgreement steps;
+  };
+
+  absl::Status MakeRoom(const std::string& scope, Actions& actions);
+  absl::Status CheckNotTaken(const Scope& scope, const Candidate& candidate) const;
+  std::optional<int> RankOf(const Scope& scope, const std::string& nonce) const;
+  // The living world that the caller is a member of.
+  absl::StatusOr<Scope*> FindFor(const Caller& caller);
+  static Candidate* FindSaving(Scope& scope, const std::string& nonce);
+  void SendBack(const Scope& scope, int rank, bool with_members, Actions& actions);
+  bool MayForm(const Scope& scope, absl::Time now) const;
+  absl::Time BlockedUntil(const Scope& scope) const;
+  void TryForm(const std::string& name, Scope& scope, absl::Time now, Actions& actions);
+  void RefuseTaken(Scope& scope, Actions& actions);
+  void EndIfOver(Scope& scope, absl::Time now, Actions& actions);
+  void SetPhaseOf(const Scope& scope, v1::World& world) const;
+  bool HasNoProcess(const Scope& scope) const;
+  v1::World Describe(const std::string& name, const Scope& scope) const;
+
+  std::map<std::string, Scope, std::less<>> scopes_;
+  absl::flat_hash_map<SessionId, std::string> sessions_;  // scope of each
+  int64_t last_epoch_ = 0;
+  absl::Time return_until_;
+};
+
+}  // namespace remesh::server::coordination

@@ -1,0 +1,387 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/coordination/registry.h"
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "base/error.h"
+#include "gtest/gtest.h"
+
+namespace remesh::server::coordination {
+namespace {
+
+constexpr char kMain[] = "jobs/a/worlds/main";
+const absl::Time kBegin = absl::UnixEpoch() + absl::Hours(1);
+
+// A registry with a journal that writes at once, and what each session and call was told.
+class RegistryTest : public testing::Test {
+ protected:
+  static Candidate CandidateOf(int process, int size, int rank = -1) {
+    Candidate candidate;
+    candidate.process.nonce = absl::StrCat("nonce ", process);
+    candidate.process.host = absl::StrCat("host-", process);
+    candidate.process.pid = 100 + process;
+    candidate.min_size = candidate.max_size = size;
+    candidate.rank = rank;
+    candidate.deadline = kBegin + absl::Seconds(300);
+    return candidate;
+  }
+
+  absl::Status Join(SessionId session, Candidate candidate, const std::string& attempt = "") {
+    candidate.session = session;
+    Actions actions;
+    const absl::Status status = registry_.Join(kMain, attempt, candidate, now_, actions);
+    Carry(std::move(actions));
+    return status;
+  }
+  absl::Status Join(SessionId session, int process, int size, int rank = -1) {
+    return Join(session, CandidateOf(process, size, rank));
+  }
+  // A world of processes and sessions 1 ... size.
+  void Form(int size) {
+    for (int i = 1; i <= size; ++i) ASSERT_TRUE(Join(i, i, size, i - 1).ok());
+  }
+  absl::Status JoinAgain(SessionId session, int process, int rank, int size, int64_t epoch) {
+    Returned returned;
+    returned.process = CandidateOf(process, size).process;
+    returned.epoch = epoch;
+    returned.rank = rank;
+    returned.size = size;
+    Actions actions;
+    const absl::Status status = registry_.JoinAgain(kMain, session, returned, now_, actions);
+    Carry(std::move(actions));
+    return status;
+  }
+  void EndSession(SessionId session) {
+    Actions actions;
+    registry_.OnSessionEnd(session, now_, actions);
+    Carry(std::move(actions));
+  }
+  void Exchange(CallId call, int process, int64_t epoch, uint64_t sequence = 0) {
+    Actions actions;
+    registry_.Exchange(call, CallerOf(process, epoch), sequence, {.name = "save"},
+                       now_ + absl::Seconds(300), now_, actions);
+    Carry(std::move(actions));
+  }
+  void AgreeStep(CallId call, int process, int64_t step) {
+    Actions actions;
+    registry_.AgreeStep(call, CallerOf(process, 1), step, now_ + absl::Seconds(60), now_, actions);
+    Carry(std::move(actions));
+  }
+  // Member of a world that Form() made.
+  static Caller CallerOf(int process, int64_t epoch) {
+    return {.scope = kMain,
+            .epoch = epoch,
+            .rank = process - 1,
+            .nonce = absl::StrCat("nonce ", process)};
+  }
+  void Pass(absl::Duration time) {
+    now_ += time;
+    Actions actions;
+    registry_.OnTime(now_, actions);
+    Carry(std::move(actions));
+  }
+
+  void Carry(Actions actions) {
+    for (Action& action : actions) {
+      if (auto* save = std::get_if<SaveEpoch>(&action)) {
+        saved_.push_back(*save);
+        if (disk_stops_) continue;
+        Actions more;
+        registry_.OnSaved(save->scope, absl::OkStatus(), now_, more);
+        Carry(std::move(more));
+      } else if (auto* formed = std::get_if<SendFormed>(&action)) {
+        told_[formed->session] +=
+            absl::StrCat("formed ", formed->world->epoch, " as ", formed->rank, " of ",
+                         formed->world->members.size(), "; ");
+      } else if (auto* send = std::get_if<Send>(&action)) {
+        told_[send->session] += send->event.ShortDebugString() + "; ";
+      } else if (auto* end = std::get_if<coordination::EndSession>(&action)) {
+        told_[end->session] += absl::StrCat("end ", GetErrorInfo(end->status).reason);
+        ended_[end->session] = end->status;
+      } else if (auto* answer = std::get_if<Answer>(&action)) {
+        const auto* outcome = std::get_if<Outcome>(&answer->with);
+        answers_[answer->call] = outcome != nullptr
+                                     ? NameOf(outcome->ending)
+                                     : GetErrorInfo(std::get<absl::Status>(answer->with)).reason;
+      } else if (auto* step = std::get_if<AnswerStep>(&action)) {
+        answers_[step->call] =
+            step->step.ok() ? absl::StrCat(*step->step) : GetErrorInfo(step->step.status()).reason;
+      } else if (std::holds_alternative<ForgetScope>(action)) {
+        ++forgotten_;
+      }
+    }
+  }
+  void Restart(int64_t last_epoch, std::map<std::string, KnownEpoch> known) {
+    registry_ = Registry(last_epoch, known, now_);
+    told_.clear();
+    answers_.clear();
+  }
+
+  absl::Time now_ = kBegin;
+  Registry registry_{0, {}, kBegin - absl::Hours(1)};
+  bool disk_stops_ = false;
+  std::vector<SaveEpoch> saved_;
+  std::map<SessionId, std::string> told_;
+  std::map<SessionId, absl::Status> ended_;
+  std::map<CallId, std::string> answers_;
+  int forgotten_ = 0;
+};
+
+TEST_F(RegistryTest, FormsAWorldWhenAllHaveCome) {
+  ASSERT_TRUE(Join(1, 1, 2, 1).ok());
+  EXPECT_EQ(told_[1], "");
+  ASSERT_TRUE(Join(2, 2, 2, 0).ok());
+  EXPECT_EQ(told_[1], "formed 1 as 1 of 2; ");
+  EXPECT_EQ(told_[2], "formed 1 as 0 of 2; ");
+}
+
+TEST_F(RegistryTest, AssignsRanksByHostAndLocalIndex) {
+  Candidate late = CandidateOf(1, 3);
+  late.process.host = "b";
+  Candidate first = CandidateOf(2, 3), second = CandidateOf(3, 3);
+  first.process.host = second.process.host = "a";
+  second.process.local_index = 1;
+  ASSERT_TRUE(Join(1, late).ok());
+  ASSERT_TRUE(Join(2, second).ok());
+  ASSERT_TRUE(Join(3, first).ok());
+  EXPECT_EQ(told_[3], "formed 1 as 0 of 3; ");
+  EXPECT_EQ(told_[2], "formed 1 as 1 of 3; ");
+  EXPECT_EQ(told_[1], "formed 1 as 2 of 3; ");
+}
+
+TEST_F(RegistryTest, FormsASmallerWorldOnlyAfterQuiet) {
+  for (int i = 1; i <= 3; ++i) {
+    Candidate candidate = CandidateOf(i, 4);
+    candidate.min_size = 2;
+    ASSERT_TRUE(Join(i, candidate).ok());
+    Pass(kQuietTime - absl::Milliseconds(1));
+    EXPECT_EQ(told_[1], "") << "after " << i;
+  }
+  Pass(absl::Milliseconds(1));
+  EXPECT_EQ(told_[1], "formed 1 as 0 of 3; ");
+}
+
+TEST_F(RegistryTest, AGapInTheRanksAskedForIsWaitedFor) {
+  for (const int rank : {0, 1, 3}) {
+    Candidate candidate = CandidateOf(rank + 1, 4, rank);
+    candidate.min_size = 2;
+    ASSERT_TRUE(Join(rank + 1, candidate).ok());
+  }
+  Pass(kQuietTime);
+  EXPECT_EQ(told_[1], "");
+  Candidate missing = CandidateOf(3, 4, 2);
+  missing.min_size = 2;
+  ASSERT_TRUE(Join(3, missing).ok());
+  EXPECT_EQ(told_[4], "formed 1 as 3 of 4; ");
+}
+
+TEST_F(RegistryTest, SaysWhoCameWhenAWorldDoesNotForm) {
+  ASSERT_TRUE(Join(1, 1, 2, 1).ok());
+  Pass(absl::Seconds(300));
+  EXPECT_EQ(ended_[1].code(), absl::StatusCode::kDeadlineExceeded);
+  EXPECT_EQ(ended_[1].message(),
+            "the world has not formed in time: 1 of 2 came: 1@host-1 (pid 101)");
+}
+
+TEST_F(RegistryTest, FormedIsSentOnlyOnceTheEpochIsOnDisk) {
+  disk_stops_ = true;
+  Form(2);
+  EXPECT_EQ(told_[1], "");
+  ASSERT_EQ(saved_.size(), 1u);
+  EXPECT_EQ(saved_[0].epoch, 1);
+  EXPECT_EQ(saved_[0].size, 2);
+  Actions actions;
+  registry_.OnSaved(kMain, absl::UnavailableError("disk"), now_, actions);
+  Carry(std::move(actions));
+  EXPECT_EQ(ended_[1].message(), "disk");
+  EXPECT_EQ(registry_.sessions(), 0u);
+}
+
+TEST_F(RegistryTest, AMemberWhoseStreamEndsWhileTheEpochIsWrittenIsLostInTheWorld) {
+  disk_stops_ = true;
+  Form(2);
+  EndSession(2);
+  Actions actions;
+  registry_.OnSaved(kMain, absl::OkStatus(), now_, actions);
+  Carry(std::move(actions));
+  EXPECT_EQ(told_[1], "formed 1 as 0 of 2; ");
+  Pass(kRejoinTime);
+  EXPECT_EQ(ended_.count(1), 1u);
+}
+
+TEST_F(RegistryTest, AJoinThatComesTwiceIsOneMember) {
+  ASSERT_TRUE(Join(1, 1, 2, 0).ok());
+  ASSERT_TRUE(Join(7, 1, 2, 0).ok());
+  EXPECT_EQ(told_[1], "end ABORTED");
+  ASSERT_TRUE(Join(2, 2, 2, 1).ok());
+  EXPECT_EQ(told_[7], "formed 1 as 0 of 2; ");
+  // Formed was lost with its stream: the process asks again.
+  EndSession(7);
+  ASSERT_TRUE(Join(8, 1, 2, 0).ok());
+  EXPECT_EQ(told_[8], "formed 1 as 0 of 2; ");
+}
+
+TEST_F(RegistryTest, ALivingMemberIsNeverDisplaced) {
+  Form(2);
+  const absl::Status taken = Join(3, 3, 2, 0);
+  EXPECT_EQ(taken.code(), absl::StatusCode::kAlreadyExists);
+  EXPECT_EQ(taken.message(), "rank 0 is taken by process 101 on host-1, which lives");
+  EXPECT_EQ(GetErrorInfo(taken).metadata["pid"], "101");
+  EXPECT_EQ(told_[1], "formed 1 as 0 of 2; ");
+  Candidate same_place = CandidateOf(4, 2);
+  same_place.process.host = "host-2";
+  EXPECT_EQ(Join(4, same_place).code(), absl::StatusCode::kAlreadyExists);
+}
+
+TEST_F(RegistryTest, ANewProcessGetsTheRankInTheNextWorldOnceTheStreamHasEnded) {
+  Form(2);
+  EndSession(1);
+  ASSERT_TRUE(Join(3, 3, 2, 0).ok());
+  Pass(kRejoinTime);
+  EXPECT_NE(told_[2].find("member_lost { host: \"host-1\""), std::string::npos) << told_[2];
+  EXPECT_NE(told_[2].find("over {"), std::string::npos);
+  EXPECT_TRUE(ended_.at(2).ok());
+  ASSERT_TRUE(Join(9, 2, 2, 1).ok());
+  EXPECT_EQ(told_[3], "formed 2 as 0 of 2; ");
+}
+
+TEST_F(RegistryTest, DifferentAttemptsNeverMeet) {
+  ASSERT_TRUE(Join(1, CandidateOf(1, 2, 0), "first").ok());
+  ASSERT_TRUE(Join(2, CandidateOf(2, 2, 1), "second").ok());
+  EXPECT_EQ(saved_.size(), 0u);
+  ASSERT_TRUE(Join(3, CandidateOf(3, 2, 0), "second").ok());
+  EXPECT_EQ(told_[2], "formed 1 as 1 of 2; ");
+  // The one that waits is told who has its rank.
+  EXPECT_EQ(ended_.at(1).message(), "rank 0 is taken by process 103 on host-3, which lives");
+}
+
+TEST_F(RegistryTest, SizesMustBeTheSame) {
+  ASSERT_TRUE(Join(1, 1, 2, 0).ok());
+  EXPECT_EQ(Join(2, 2, 3, 1).message(),
+            "min_size: value \"3\" must be 2, as on the members that wait");
+  EXPECT_EQ(Join(3, 3, 2).message(),
+            "rank: value \"-1\" must be asked for by all members, or by none");
+  EXPECT_EQ(Join(4, 4, 2, 0).code(), absl::StatusCode::kAlreadyExists);
+}
+
+TEST_F(RegistryTest, TheEpochIsStaleOnceTheNextWorldHasFormed) {
+  Form(2);
+  EndSession(1);
+  Pass(kRejoinTime);
+  Exchange(10, 2, 1);
+  EXPECT_EQ(answers_[10], "MEMBER_LOST") << "until then the end of the world is the answer";
+  ASSERT_TRUE(Join(5, 1, 2, 0).ok());
+  ASSERT_TRUE(Join(6, 2, 2, 1).ok());
+  Exchange(11, 2, 1);
+  EXPECT_EQ(answers_[11], "STALE_EPOCH");
+  EXPECT_EQ(GetErrorInfo(JoinAgain(7, 2, 1, 2, 1)).metadata["epoch"], "2");
+}
+
+TEST_F(RegistryTest, AnUnknownScopeIsStale) {
+  Exchange(10, 1, 1);
+  EXPECT_EQ(answers_[10], "STALE_EPOCH");
+  EXPECT_EQ(GetErrorInfo(JoinAgain(1, 1, 0, 2, 1)).reason, "STALE_EPOCH");
+  EXPECT_TRUE(registry_.List("", "", 10).empty());
+}
+
+TEST_F(RegistryTest, AfterARestartMembersComeBackToTheirWorld) {
+  Restart(5, {{kMain, {.epoch = 5, .size = 2, .formed = kBegin}}});
+  Exchange(10, 1, 5);
+  EXPECT_EQ(answers_[10], "JOIN_AGAIN");
+  ASSERT_TRUE(JoinAgain(1, 1, 0, 2, 5).ok());
+  Exchange(11, 1, 5);
+  EXPECT_EQ(answers_.count(11), 0u);
+  EXPECT_EQ(registry_.List("jobs/a/", "", 10)[0].phase(), v1::World::RETURNING);
+  ASSERT_TRUE(JoinAgain(2, 2, 1, 2, 5).ok());
+  Exchange(12, 2, 5);
+  EXPECT_EQ(answers_[11], "OK");
+  EXPECT_EQ(answers_[12], "OK");
+}
+
+TEST_F(RegistryTest, NoOtherWorldFormsWhileMembersMayComeBack) {
+  Restart(5, {{kMain, {.epoch = 5, .size = 1, .formed = kBegin}}});
+  ASSERT_TRUE(Join(1, 1, 1, 0).ok());
+  Pass(kReturnTime - absl::Milliseconds(1));
+  EXPECT_EQ(told_[1], "");
+  EXPECT_EQ(registry_.NextTime(), now_ + absl::Milliseconds(1));
+  Pass(absl::Milliseconds(1));
+  EXPECT_EQ(told_[1], "formed 6 as 0 of 1; ");
+}
+
+TEST_F(RegistryTest, LeavingIsNoLoss) {
+  Form(2);
+  Actions actions;
+  ASSERT_TRUE(registry_.Leave(CallerOf(1, 1), now_, actions).ok());
+  Carry(std::move(actions));
+  EXPECT_TRUE(ended_.at(1).ok());
+  EndSession(1);
+  Pass(absl::Seconds(60));
+  EXPECT_EQ(ended_.count(2), 0u);
+  Exchange(10, 2, 1);
+  EXPECT_EQ(answers_[10], "MEMBER_LEFT");
+}
+
+TEST_F(RegistryTest, AllSaveAtOneAboveTheHighestStep) {
+  Form(3);
+  v1::WorldEvent::Preempt preempt;
+  preempt.set_by("SIGTERM");
+  preempt.set_next_size(2);
+  Actions actions;
+  ASSERT_TRUE(registry_.Preempt(kMain, preempt, actions).ok());
+  Carry(std::move(actions));
+  EXPECT_NE(told_[3].find("preempt { by: \"SIGTERM\" next_size: 2 }"), std::string::npos);
+  AgreeStep(10, 1, 4);
+  AgreeStep(11, 2, 6);
+  EXPECT_EQ(answers_.count(10), 0u);
+  AgreeStep(12, 3, 5);
+  for (const CallId call : {10, 11, 12}) EXPECT_EQ(answers_[call], "7");
+  AgreeStep(13, 1, 4);
+  EXPECT_EQ(answers_[13], "7") << "asked again";
+}
+
+TEST_F(RegistryTest, AStepThatNotAllNameEndsAtTheDeadlineOrWithTheWorld) {
+  Form(2);
+  AgreeStep(10, 1, 4);
+  Pass(absl::Seconds(60));
+  EXPECT_EQ(answers_[10], "BARRIER_TIMEOUT");
+  AgreeStep(11, 1, 4);
+  EndSession(2);
+  Pass(kRejoinTime);
+  EXPECT_EQ(answers_[11], "MEMBER_LOST");
+}
+
+TEST_F(RegistryTest, WorldsWithoutMembersAreForgottenInAWeek) {
+  Form(1);
+  EndSession(1);
+  Pass(kRejoinTime);
+  EXPECT_EQ(registry_.List("", "", 10).size(), 1u);
+  Pass(kForgetAfter - absl::Seconds(1));
+  EXPECT_EQ(forgotten_, 0);
+  Pass(absl::Seconds(1));
+  EXPECT_EQ(forgotten_, 1);
+  Exchange(10, 1, 1);
+  EXPECT_EQ(answers_[10], "STALE_EPOCH");
+  ASSERT_TRUE(Join(2, 1, 1, 0).ok());
+  EXPECT_EQ(told_[2], "formed 2 as 0 of 1; ") << "an epoch is never given twice";
+}
+
+TEST_F(RegistryTest, TheOldestWorldWithoutMembersMakesRoom) {
+  std::map<std::string, KnownEpoch> known;
+  for (size_t i = 1; i <= kScopesMax; ++i) {
+    known[absl::StrCat("jobs/b/worlds/", i)] = {
+        .epoch = static_cast<int64_t>(i), .size = 1, .formed = kBegin + absl::Seconds(i % 7 + 1)};
+  }
+  known["jobs/b/worlds/9"].formed = kBegin;
+  Restart(kScopesMax, known);
+  ASSERT_TRUE(Join(1, 1, 1, 0).ok());
+  EXPECT_EQ(forgotten_, 1);
+  const std::vector<v1::World> rest = registry_.List("", "jobs/b/worlds/8999", 1);
+  ASSERT_EQ(rest.size(), 1u);
+  EXPECT_EQ(rest[0].name(), "jobs/b/worlds/90") << "9 is gone";
+}
+
+}  // namespace
+}  // namespace remesh::server::coordination
