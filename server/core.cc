@@ -62,6 +62,7 @@ constexpr FairQueue::Limits kCallsWait{.waiting_max = std::numeric_limits<size_t
                                        .waiting_max_of_caller = std::numeric_limits<size_t>::max(),
                                        .running_max_of_caller = 1};
 constexpr int kLongLookupThreads = 2;
+constexpr int kTalkers = 2;
 constexpr int kWriters = 2;  // of which one caller may use one
 // Threads for work that may take long yield to those that answer calls.
 constexpr int kPatientNice = 10;
@@ -105,6 +106,9 @@ Core::Core(Options options, CoreObserver& observer)
           {.threads = kWriters,
            .waiting_max = std::numeric_limits<size_t>::max(),  // gRPC and OpenWatches limit them
            .fair = true}),
+      talkers_({.threads = kTalkers,
+                .waiting_max = std::numeric_limits<size_t>::max(),  // by the limits of worlds
+                .fair = true}),
       streamers_(options_.stream_threads, options_.waiting_max),
       programs_(options_.stream_threads, options_.waiting_max),
       desk_(plans_, {lookups_, long_lookups_, kLookupQuantum},
@@ -132,6 +136,7 @@ absl::Status Core::Restore(std::unique_ptr<Journal> journal) {
   options.is_present = [this](const std::string& scope, int64_t epoch) {
     return fences_.CheckFence(scope, epoch);
   };
+  const SaveWorlds worlds = std::exchange(restored.worlds, {});
   controller_ =
       std::make_unique<Controller>(std::move(options), MachineRandom, std::move(restored));
   writer_ = std::make_unique<JournalWriter>(
@@ -145,7 +150,29 @@ absl::Status Core::Restore(std::unique_ptr<Journal> journal) {
           .lost = [this](absl::Status status) { Post([=, this] { OnJournalLost(status); }); }});
   backups_ = std::make_unique<JournalBackups>(journal_path, *writer_);
   Post([this] { Perform(controller_->Start(Now())); });
+  StartCoordinator(worlds);
   return absl::OkStatus();
+}
+
+void Core::StartCoordinator(const SaveWorlds& known) {
+  std::map<std::string, coordination::KnownEpoch> epochs;
+  for (const auto& [scope, world] : known.worlds) {
+    epochs[scope] = {.epoch = world->epoch, .size = world->size, .formed = world->formed};
+  }
+  auto save = [this](const std::string& scope, std::optional<coordination::KnownEpoch> present,
+                     int64_t last_epoch, coordination::Coordinator::SavedFn saved) {
+    SaveWorlds request{.last_epoch = last_epoch, .worlds = {{scope, std::nullopt}}};
+    if (present) {
+      request.worlds[scope] =
+          SavedWorld{.epoch = present->epoch, .size = present->size, .formed = present->formed};
+    }
+    Call(std::move(request),
+         [saved = std::move(saved)](const absl::StatusOr<Reply>& reply) mutable {
+           saved(reply.status());
+         });
+  };
+  coordinator_ = std::make_unique<coordination::Coordinator>(known.last_epoch, epochs,
+                                                             std::move(save), fences_);
 }
 
 Core::~Core() {
@@ -155,7 +182,9 @@ Core::~Core() {
     ticker_stops_ = true;
   }
   if (ticker_.joinable()) ticker_.join();
-  for (ThreadPool* pool : {&quick_planners_, &planners_, &lookups_, &long_lookups_, &writers_})
+  if (coordinator_ != nullptr) coordinator_->Stop();
+  for (ThreadPool* pool :
+       {&quick_planners_, &planners_, &lookups_, &long_lookups_, &writers_, &talkers_})
     pool->Stop();
   streamers_.Stop();
   programs_.Stop();
@@ -339,6 +368,7 @@ void Core::Drain(std::chrono::nanoseconds patience) {
 }
 
 void Core::Shutdown() {
+  if (coordinator_ != nullptr) coordinator_->Shutdown();
   absl::Notification done;
   const bool posted = Post([this, &done] {
     shut_down_ = true;

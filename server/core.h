@@ -18,6 +18,7 @@
 #include "server/cache/plan_cache.h"
 #include "server/cache/plan_store.h"
 #include "server/controller/controller.h"
+#include "server/coordination/coordinator.h"
 #include "server/coordination/fences.h"
 #include "server/journal/journal_backup.h"
 #include "server/journal/journal_writer.h"
@@ -138,6 +139,9 @@ class Core {
   OpenWatches& open_watches() { return open_watches_; }
   // The present epochs of worlds, for calls that carry a fence.
   coordination::Fences& fences() { return fences_; }
+  // Worlds of processes. It has a thread of its own and waits for nothing else here, except that a
+  // world forms only once the controller has written its epoch.
+  coordination::Coordinator& coordinator() { return *coordinator_; }
   CoreObserver& observer() { return observer_; }
   Precomputer& precomputer() { return precomputer_; }
   PlanDesk& desk() { return desk_; }
@@ -150,6 +154,9 @@ class Core {
   // write starts; on the strand, a large state with many watchers, or asked for often, would hold up
   // everyone. However many tasks wait, none is refused.
   ThreadPool& writers() { return writers_; }
+  // Write what members of worlds are told, where that is large: apart from the writers, so that
+  // members do not wait for callers of other services.
+  ThreadPool& talkers() { return talkers_; }
   // For streams other than those of programs().
   StreamThreads& streamers() { return streamers_; }
   // For GetHostProgram, which workers wait for in the middle of a move, so that other streams do
@@ -181,6 +188,7 @@ class Core {
   template <typename F>
   bool Post(F task);
   void Handle(Event event);
+  void StartCoordinator(const SaveWorlds& known);
   void OnJournalLost(const absl::Status& why);
   void Perform(Actions actions);
   // Runs the task on the strand: in the caller's turn, or without one as soon as possible.
@@ -220,6 +228,7 @@ class Core {
   std::shared_ptr<const planner::Topology> topology_ ABSL_GUARDED_BY(topology_mutex_);
 
   coordination::Fences fences_;
+  std::unique_ptr<coordination::Coordinator> coordinator_;
   OpenWatches open_watches_;  // outlives every task that holds a place
   absl::Mutex turns_mutex_;
   FairQueue waiting_calls_ ABSL_GUARDED_BY(turns_mutex_);
@@ -242,6 +251,7 @@ class Core {
   ThreadPool lookups_;
   ThreadPool long_lookups_;
   ThreadPool writers_;
+  ThreadPool talkers_;
   StreamThreads streamers_;
   StreamThreads programs_;
   PlanDesk desk_;

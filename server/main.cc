@@ -95,8 +95,9 @@ Server::Options WithInterceptors(Server::Options options,
   options.extend = [registry, audit = options.audit, calls = options.unfinished_calls,
                     bytes = options.message_bytes, requests](grpc::ServerBuilder& builder) {
     auto creators = service::RpcMetricsInterceptors(
-        registry, {"remesh.v1.StateService", "remesh.v1.PlanService", "remesh.v1.ReshardService",
-                   "remesh.v1.WorkerService", "remesh.v1.AdminService"});
+        registry,
+        {"remesh.v1.StateService", "remesh.v1.PlanService", "remesh.v1.ReshardService",
+         "remesh.v1.WorkerService", "remesh.v1.CoordinationService", "remesh.v1.AdminService"});
     creators.push_back(service::UnfinishedCalls::Count(calls, builder));
     creators.push_back(service::MessageBytes::Count(bytes));
     creators.push_back(service::AuditLog::NewInterceptors(audit));

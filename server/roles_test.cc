@@ -60,6 +60,7 @@ void FillIn(Message& message, const std::string& service) {
     } else if (field->cpp_type() == FieldDescriptor::CPPTYPE_STRING) {
       const std::string job_resource =
           service == "ReshardService" ? "jobs/a/executions/e" : "jobs/a/states/s";
+      if (name == "scope") reflection->SetString(&message, field, "jobs/a/worlds/w");
       if (name == "host") reflection->SetString(&message, field, "a");
       if (name == "parent") reflection->SetString(&message, field, "jobs/a");
       if (name == "state") reflection->SetString(&message, field, "jobs/a/states/s");

@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "base/status_macros.h"
 #include "server/grpc/admin_service.h"
+#include "server/grpc/coordination_service.h"
 #include "server/grpc/plan_service.h"
 #include "server/grpc/reshard_service.h"
 #include "server/grpc/state_service.h"
@@ -25,6 +26,7 @@ constexpr const char* kServices[] = {"",
                                      "remesh.v1.PlanService",
                                      "remesh.v1.ReshardService",
                                      "remesh.v1.WorkerService",
+                                     "remesh.v1.CoordinationService",
                                      "remesh.v1.AdminService"};
 
 constexpr auto kHandshakeMax = std::chrono::seconds(5);
@@ -55,6 +57,7 @@ std::vector<std::unique_ptr<grpc::Service>> MakeServices(
   services.push_back(std::make_unique<PlanService>(backend));
   services.push_back(std::make_unique<ReshardService>(backend));
   services.push_back(std::make_unique<WorkerService>(backend));
+  services.push_back(std::make_unique<CoordinationService>(backend));
   services.push_back(std::make_unique<AdminService>(backend, describe));
   return services;
 }

@@ -11,9 +11,9 @@
 namespace remesh::server {
 
 // The server's services, for tests that call every method.
-inline constexpr const char* kServices[] = {"remesh.v1.StateService", "remesh.v1.PlanService",
-                                            "remesh.v1.ReshardService", "remesh.v1.WorkerService",
-                                            "remesh.v1.AdminService"};
+inline constexpr const char* kServices[] = {
+    "remesh.v1.StateService",  "remesh.v1.PlanService",         "remesh.v1.ReshardService",
+    "remesh.v1.WorkerService", "remesh.v1.CoordinationService", "remesh.v1.AdminService"};
 
 // Calls "/service/method", whatever its kind, with one message of any bytes, and returns how the
 // call ended. `request_id` goes into the header x-request-id; empty: no header.

@@ -1,0 +1,185 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/grpc/coordination_service.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/error.h"
+#include "base/status_macros.h"
+#include "server/controller/values/names.h"
+#include "server/controller/values/pagination.h"
+#include "server/coordination/coordinator.h"
+#include "server/coordination/messages.h"
+#include "server/grpc/member_stream.h"
+#include "server/grpc/refused_stream.h"
+
+namespace remesh::server {
+namespace {
+
+using coordination::CallId;
+using coordination::Coordinator;
+using grpc::CallbackServerContext;
+using grpc::ServerUnaryReactor;
+
+// What Exchange and AgreeStep have in common: a call that waits, and that its caller may cancel.
+struct WaitingCall {
+  CallId id = 0;
+  ServerUnaryReactor* reactor = nullptr;
+};
+WaitingCall BeginWaiting(Coordinator& coordinator) {
+  const CallId id = coordinator.NewId();
+  return {id, new service::CancellableCall([&coordinator, id] { coordinator.EndCall(id); })};
+}
+
+// An Exchange, checked as far as that takes no knowledge of its world.
+struct CheckedExchange {
+  coordination::Caller caller;
+  coordination::Contribution contribution;
+  absl::Duration timeout;
+};
+absl::StatusOr<CheckedExchange> Check(const v1::ExchangeRequest& request) {
+  CheckedExchange checked;
+  ASSIGN_OR_RETURN(checked.caller, coordination::CallerOf(request));
+  if (request.sequence() < 0) {
+    return InvalidField("sequence", absl::StrCat(request.sequence()), "must be >= 0");
+  }
+  ASSIGN_OR_RETURN(checked.contribution, coordination::ContributionOf(request.contribution()));
+  ASSIGN_OR_RETURN(checked.timeout,
+                   coordination::TimeoutOf(request.has_timeout(), request.timeout()));
+  return checked;
+}
+
+void Respond(const coordination::Answer& answer, v1::ExchangeResponse* response,
+             Completion& completion) {
+  *response = coordination::ResponseOf(std::get<coordination::Outcome>(answer.with), answer.digest);
+  completion.Finish(absl::OkStatus());
+}
+
+// Copies payloads on a thread of the pool, so that no one else's round waits for that.
+void RespondOn(ThreadPool& pool, const std::string& turn, coordination::Answer answer,
+               v1::ExchangeResponse* response, Completion completion) {
+  auto done = std::make_shared<Completion>(std::move(completion));
+  if (std::get<coordination::Outcome>(answer.with).payloads.empty()) {
+    return Respond(answer, response, *done);
+  }
+  const bool taken = pool.Post(
+      {.caller = turn},
+      [answer = std::move(answer), response, done]() mutable { Respond(answer, response, *done); });
+  if (!taken) done->Finish(NotTaken(pool));
+}
+
+}  // namespace
+
+grpc::ServerWriteReactor<v1::WorldEvent>* CoordinationService::Join(
+    CallbackServerContext* context, const v1::JoinRequest* request) {
+  absl::Status status = backend_.Authorize(*context, "Join", request->scope());
+  if (status.ok()) status = coordination::CheckScope(request->scope());
+  if (!status.ok()) return new RefusedStream<v1::WorldEvent>(status);
+  return MemberStream::Start(backend_.core.coordinator(), backend_.core.talkers(),
+                             service::JobOf(request->scope()), *request);
+}
+
+ServerUnaryReactor* CoordinationService::Exchange(CallbackServerContext* context,
+                                                  const v1::ExchangeRequest* request,
+                                                  v1::ExchangeResponse* response) {
+  Coordinator& coordinator = backend_.core.coordinator();
+  const WaitingCall call = BeginWaiting(coordinator);
+  Completion completion(call.reactor);
+  absl::Status status = backend_.Authorize(*context, "Exchange", request->scope());
+  absl::StatusOr<CheckedExchange> checked = status.ok() ? Check(*request) : status;
+  if (!checked.ok()) {
+    completion.Finish(checked.status());
+    return call.reactor;
+  }
+  auto reply = [&pool = backend_.core.talkers(), turn = service::JobOf(request->scope()), response,
+                completion =
+                    std::move(completion)](absl::StatusOr<coordination::Answer> answer) mutable {
+    if (!answer.ok()) return completion.Finish(answer.status());
+    RespondOn(pool, turn, *std::move(answer), response, std::move(completion));
+  };
+  coordinator.Exchange(call.id, std::move(checked->caller),
+                       static_cast<uint64_t>(request->sequence()), std::move(checked->contribution),
+                       checked->timeout, std::move(reply));
+  return call.reactor;
+}
+
+ServerUnaryReactor* CoordinationService::Leave(CallbackServerContext* context,
+                                               const v1::LeaveRequest* request,
+                                               google::protobuf::Empty*) {
+  return HandleIfAllowed(backend_, context, "Leave", request->scope(), [&](Completion completion) {
+    absl::StatusOr<coordination::Caller> caller = coordination::CallerOf(*request);
+    if (!caller.ok()) return completion.Finish(caller.status());
+    backend_.core.coordinator().Leave(
+        *std::move(caller), [completion = std::move(completion)](
+                                const absl::Status& status) mutable { completion.Finish(status); });
+  });
+}
+
+ServerUnaryReactor* CoordinationService::ReportPreemption(
+    CallbackServerContext* context, const v1::ReportPreemptionRequest* request,
+    google::protobuf::Empty*) {
+  return HandleIfAllowed(
+      backend_, context, "ReportPreemption", request->scope(), [&](Completion completion) {
+        const absl::Status status = coordination::CheckPreemption(*request);
+        if (!status.ok()) return completion.Finish(status);
+        v1::WorldEvent::Preempt preempt;
+        preempt.set_by(request->by());
+        preempt.set_next_size(request->next_size());
+        if (request->has_deadline()) *preempt.mutable_deadline() = request->deadline();
+        backend_.core.coordinator().Preempt(
+            request->scope(), std::move(preempt),
+            [completion = std::move(completion)](const absl::Status& status) mutable {
+              completion.Finish(status);
+            });
+      });
+}
+
+ServerUnaryReactor* CoordinationService::AgreeStep(CallbackServerContext* context,
+                                                   const v1::AgreeStepRequest* request,
+                                                   v1::AgreeStepResponse* response) {
+  Coordinator& coordinator = backend_.core.coordinator();
+  const WaitingCall call = BeginWaiting(coordinator);
+  Completion completion(call.reactor);
+  absl::Status status = backend_.Authorize(*context, "AgreeStep", request->scope());
+  if (status.ok()) status = coordination::CheckStep(request->step());
+  absl::StatusOr<coordination::Caller> caller =
+      status.ok() ? coordination::CallerOf(*request) : status;
+  const auto timeout = coordination::TimeoutOf(request->has_timeout(), request->timeout());
+  if (caller.ok() && !timeout.ok()) caller = timeout.status();
+  if (!caller.ok()) {
+    completion.Finish(caller.status());
+    return call.reactor;
+  }
+  coordinator.AgreeStep(
+      call.id, *std::move(caller), request->step(), *timeout,
+      [response, completion = std::move(completion)](absl::StatusOr<int64_t> step) mutable {
+        if (step.ok()) response->set_step(*step);
+        completion.Finish(step.status());
+      });
+  return call.reactor;
+}
+
+ServerUnaryReactor* CoordinationService::ListWorlds(CallbackServerContext* context,
+                                                    const v1::ListWorldsRequest* request,
+                                                    v1::ListWorldsResponse* response) {
+  return HandleIfAllowed(
+      backend_, context, "ListWorlds", request->parent(), [&](Completion completion) {
+        const auto prefix = ParseParent("parent", request->parent());
+        if (!prefix.ok()) return completion.Finish(prefix.status());
+        const auto page = ParsePage(request->page_size(), request->page_token(), *prefix);
+        if (!page.ok()) return completion.Finish(page.status());
+        const size_t size = static_cast<size_t>(page->size);
+        auto reply = [response, size, prefix = *prefix, completion = std::move(completion)](
+                         absl::StatusOr<std::vector<v1::World>> worlds) mutable {
+          if (!worlds.ok()) return completion.Finish(worlds.status());
+          const bool more = worlds->size() > size;
+          if (more) worlds->pop_back();
+          if (more) response->set_next_page_token(MakePageToken(prefix, worlds->back().name()));
+          for (v1::World& world : *worlds) *response->add_worlds() = std::move(world);
+          completion.Finish(absl::OkStatus());
+        };
+        backend_.core.coordinator().List(*prefix, page->after, size + 1, std::move(reply));
+      });
+}
+
+}  // namespace remesh::server
