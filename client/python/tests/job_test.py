@@ -423,6 +423,16 @@ class JobTest(JobCase):
 
         self.world("structure", 2, function)
 
+    # Regression: no restore ever took the save.
+    def test_labels_of_remesh_are_refused(self):
+        def function(core):
+            world = World(core.rank, core.size, values(1), whole=("s",))
+            for name in ("remesh-reserved", "world-size"):
+                with self.assertRaisesRegex(errors.BadArgument, f"labels: value '{name}' must"):
+                    core.save_pieces(world.pieces(), 1, labels={name: "1"})
+
+        self.world("labels", 2, function)
+
     def test_processes_must_save_the_same(self):
         def function(core):
             world = World(core.rank, core.size, values(core.rank))

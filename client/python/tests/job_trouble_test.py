@@ -16,6 +16,7 @@ import numpy as np
 
 import remesh
 from remesh import errors, host, job, names, storage
+from remesh.job import committing
 from remesh.job.committing import Commit
 from remesh.job.members import introduction
 from remesh.testing import LocalCluster
@@ -228,6 +229,12 @@ class CommitTest(JobCase):
         self.assertRegex(raised[0].message, r"\(step 2\) did not .*host-1: not sealed in time")
         self.assertEqual(raised[2].hosts, ["host-1"])
         self.assertEqual(self.states("unsealed"), [names.WorldId(1)])
+
+    # Regression: the server refused the label, and the others raised Superseded.
+    def test_what_the_others_are_told_fits_into_labels(self):
+        told = committing.to_labels(job.SaveFailed("ü" * 999, metadata={"state": "s"}))
+        self.assertLessEqual(max(len(value.encode()) for value in told.values()), 1024)
+        self.assertEqual(committing.of_labels(told).message, "ü" * 512)
 
     # The server has committed the save, and process 0's worker died before it
     # could tell.

@@ -15,6 +15,7 @@ from remesh.job.worlds import WHOLE, Worlds
 from remesh.state import State
 from remesh.worker import LocalState
 
+_LABEL_BYTES = 1024
 _LOOK_SECONDS = 10.0
 _MOST_LOOK_SECONDS = 60.0
 # By which process 0 is ahead of the others, which wait for its decision.
@@ -115,7 +116,12 @@ def failure(name: str, step: int, error: BaseException) -> SaveFailed:
 def to_labels(error: SaveFailed) -> Dict[str, str]:
     """For of_labels() on the other processes."""
     fields: List[Tuple[str, str]] = [*error.metadata.items(), ("message", error.message)]
-    return {f"failed-{key}": value[:1000] for key, value in fields}
+    return {f"failed-{key}": _cut(value) for key, value in fields}
+
+
+# As much as fits into a label.
+def _cut(text: str) -> str:
+    return text.encode()[:_LABEL_BYTES].decode(errors="ignore")
 
 
 def of_labels(labels: Dict[str, str]) -> SaveFailed:

@@ -141,10 +141,10 @@ class Core:
 
         A second save waits for the first's commit. The older save is deleted when the new one is
         whole. extra: bytes, or what JSON can hold, of this process: at most 1 MiB, and 64 MiB of
-        all. labels: more labels of the state; those of process 0 count.
+        all. labels: more labels of the state, none of them remesh-...; those of process 0 count.
 
-        StructureMismatch, NoRoom, Superseded, SaveFailed (of the save before), ExtraTooLarge,
-        LayoutTooLarge.
+        StructureMismatch, NoRoom, Superseded, SaveFailed (of the save before, or of this one, whose
+        memory a worker lost), ExtraTooLarge, LayoutTooLarge, BadArgument.
         """
         self._check_open()
         save, self._next_step = self._saver.save(

@@ -26,7 +26,7 @@ from remesh.job.errors import SaveFailed, StructureMismatch, Superseded
 from remesh.job.members import Members
 from remesh.job.pieces import Interval, Piece
 from remesh.job.reserving import Reservation, Reservations
-from remesh.job.worlds import WHOLE, WRITTEN, Worlds
+from remesh.job.worlds import OWN_LABELS, WHOLE, WORLD_SIZE, WRITTEN, Worlds
 from remesh.state import State
 from remesh.v1 import state_pb2
 from remesh.worker import LocalState
@@ -275,6 +275,7 @@ class Saver:
     ) -> bytes:
         requests = [Request.of(each) for each in asked]
         _check_equal(requests)
+        _check_labels(labels)
         states = self._worlds.check_current()
         rows = tuple(each.row for each in requests)
         shared = self._shares_extras(saved)
@@ -282,7 +283,7 @@ class Saver:
         key = (requests[0].structure, capacity, shared)
         spec = storage.spec(self._layout(saved, *key))
         reports = [each.reserved for each in requests]
-        self._labels = {**labels, "world-size": str(self._group.size)}
+        self._labels = {**labels, WORLD_SIZE: str(self._group.size)}
         state = self._reservations.take(key, reports, states)
         if state is None:
             state = self._worlds.create(self._next_id(), spec, self._labels)
@@ -600,4 +601,12 @@ def _check_equal(requests: Sequence[Request]) -> None:
             raise StructureMismatch(
                 f"tree: process {process} has other names, shapes, types or shardings than process 0",
                 process=process,
+            )
+
+
+def _check_labels(labels: Mapping[str, str]) -> None:
+    for name in labels:
+        if name.startswith(OWN_LABELS) or name == WORLD_SIZE:
+            raise errors.BadArgument(
+                f"labels: value {name!r} must not begin with {OWN_LABELS!r}, nor be {WORLD_SIZE!r}"
             )

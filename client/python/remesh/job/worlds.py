@@ -21,6 +21,9 @@ _CLAIM_SECONDS = 10.0
 _PAUSE_SECONDS = 0.1
 # Phases of a save that can be restored.
 WHOLE = ("READY", "DEGRADED")
+# Labels of a save that the caller may not set: those that begin so, and the
+# number of processes that saved.
+OWN_LABELS, WORLD_SIZE = "remesh-", "world-size"
 # Set by the update before process 0's seal: a save without it is not whole,
 # whatever its phase.
 WRITTEN = "remesh-written"
