@@ -13,15 +13,16 @@
 leaves.py says what the leaves of a pytree are to remesh.
 """
 
-from typing import Any, Dict, List, NamedTuple, Optional
+from typing import Any, Dict, List, NamedTuple, Optional, Union
 
 import jax
 
 from remesh import group as groups
+from remesh import storage
 from remesh.jax import leaves
 from remesh.jax.notice import JaxNotice
 from remesh.jax_group import JaxGroup
-from remesh.job import Core, Save
+from remesh.job import Core, Piece, Save
 
 __all__ = ["Job", "Restored"]
 
@@ -63,14 +64,15 @@ class Job(Core):
         """Saves the tree as the state after `step` steps: see Core.save_pieces(). Returns when the
         tree's arrays may be donated.
 
-        TypeError, ValueError name a leaf that cannot be saved."""
-        named, _ = leaves.flatten(tree)
-        return self.save_pieces(
-            [leaves.piece(name, leaf, self._holders) for name, leaf in named if leaves.size(leaf)],
-            step,
-            extra=extra,
-            block=block,
-        )
+        ProcessFailed names a leaf that cannot be saved, on all processes."""
+        try:
+            named, _ = leaves.flatten(tree)
+            saved: Union[List[Piece], Exception] = [
+                leaves.piece(name, leaf, self._holders) for name, leaf in named if leaves.size(leaf)
+            ]
+        except Exception as error:  # pylint: disable=broad-exception-caught
+            saved = error
+        return self.save_pieces(saved, step, extra=extra, block=block)
 
     def restore(
         self,
@@ -91,17 +93,20 @@ class Job(Core):
         `abstract`.
 
         A leaf without a sharding is restored to this process's default device."""
-        named, structure = leaves.flatten(abstract)
-        wanted = [
-            leaves.array(name, leaf, self._holders) for name, leaf in named if leaves.size(leaf)
-        ]
+        try:
+            named, structure = leaves.flatten(abstract)
+            wanted: Union[List[storage.Array], Exception] = [
+                leaves.array(name, leaf, self._holders) for name, leaf in named if leaves.size(leaf)
+            ]
+        except Exception as error:  # pylint: disable=broad-exception-caught
+            wanted = error
         found = self.restore_arrays(wanted, step=step, strict=strict)
         if found is None:
             return None
-        reader = leaves.Reader(found.shards, alias is not False)
-        tree = jax.tree_util.tree_unflatten(
-            structure, [reader.leaf(name, leaf) for name, leaf in named]
-        )
+        with groups.together(self._group, "restore: made"):
+            reader = leaves.Reader(found.shards, alias is not False)
+            made = [reader.leaf(name, leaf) for name, leaf in named]
+            tree = jax.tree_util.tree_unflatten(structure, made)
         restored = Restored(tree, found.step, found.extras)
         restored.save, restored.seconds = found.save, found.seconds
         return restored

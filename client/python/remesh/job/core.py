@@ -6,7 +6,7 @@ import json
 import logging
 import sys
 import time
-from typing import Any, List, Mapping, Optional, Sequence
+from typing import Any, List, Mapping, Optional, Sequence, Union
 
 from remesh import client as clients
 from remesh import errors, forks, group, names, storage
@@ -128,7 +128,7 @@ class Core:
 
     def save_pieces(
         self,
-        saved: Sequence[Piece],
+        saved: Union[Sequence[Piece], Exception],
         step: int,
         *,
         extra: Any = None,
@@ -137,7 +137,8 @@ class Core:
     ) -> Save:
         """Saves the arrays as the state after `step` steps. Returns when this process may write its
         arrays again; the save commits in the background, and an error there is raised by the next
-        save() or close(). block: returns when it has committed.
+        save() or close(). block: returns when it has committed. saved: what this process holds, or
+        the error that it met instead, which all processes raise.
 
         A second save waits for the first's commit. The older save is deleted when the new one is
         whole. extra: bytes, or what JSON can hold, of this process: at most 1 MiB, and 64 MiB of
@@ -156,7 +157,7 @@ class Core:
         self, wanted: Sequence[storage.Array], *, step: Optional[int] = None, strict: bool = True
     ) -> Optional[Found]:
         """The newest save that is whole, or that of `step`, as this world holds the arrays; None if
-        the job has no save.
+        the job has no save. wanted: may be an error, as in save_pieces().
 
         A save whose hosts are away is waited for, up to `patience` seconds, before an older one is
         taken. strict: StructureMismatch unless the save has exactly these names, shapes and types;

@@ -5,7 +5,7 @@ import dataclasses
 import json
 import logging
 import time
-from typing import Any, Dict, List, Optional, Sequence, Tuple
+from typing import Any, Dict, List, Optional, Sequence, Tuple, Union
 
 import numpy as np
 
@@ -63,12 +63,17 @@ class Restorer:
         )
 
     def restore(
-        self, wanted: Sequence[storage.Array], step: Optional[int], strict: bool
+        self,
+        wanted: Union[Sequence[storage.Array], Exception],
+        step: Optional[int],
+        strict: bool,
     ) -> Optional[Found]:
         """See Core.restore()."""
         seconds: Dict[str, float] = {}
         start = time.perf_counter()
-        request = json.dumps([step, strict, structure_digest(wanted).hex()]).encode()
+        request: Any = wanted
+        if not isinstance(wanted, Exception):
+            request = json.dumps([step, strict, structure_digest(wanted).hex()]).encode()
         answer = group.exchange(
             self._group,
             "restore: begin",

@@ -16,7 +16,7 @@ import logging
 import struct
 import threading
 import time
-from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple
+from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple, Union
 
 import numpy as np
 
@@ -157,7 +157,7 @@ class Saver:
 
     def save(
         self,
-        saved: Sequence[Piece],
+        saved: Union[Sequence[Piece], Exception],
         step: int,
         extra: Any,
         next_step: int,
@@ -222,7 +222,7 @@ class Saver:
     # The first exchange: returns what process 0 decided.
     def _begin(
         self,
-        saved: Sequence[Piece],
+        saved: Union[Sequence[Piece], Exception],
         step: int,
         extra: Any,
         next_step: int,
@@ -232,6 +232,8 @@ class Saver:
             if self._stopped:
                 raise self._stopped
             self.finish()
+            if isinstance(saved, Exception):
+                raise saved
             encoded = extras.encode(extra)
             content = encoded if self._shares_extras(saved) else b""
             digest = structure_digest([piece.array for piece in saved])
