@@ -161,6 +161,24 @@ class ReserveTest(unittest.TestCase):
         self.world(function)
         self.assertEqual([state.step for state in self.states().values()], [2])
 
+    # Regression: the next save waited a second, and a restore or close() five.
+    def test_a_save_that_fails_leaves_no_reservation_that_is_waited_for(self):
+        write = saving.Saver._write
+
+        def fails(saver, local, *rest):
+            if names.parse(local.name).number == 1:
+                raise errors.NoRoom("no room, says the test")
+            return write(saver, local, *rest)
+
+        def function(core):
+            with self.assertRaises(errors.NoRoom):
+                self.save(core, 1)
+            present = core._saver._reservations._present
+            return present._ended.is_set(), present.report(), self.save(core, 2).step
+
+        with mock.patch.object(saving.Saver, "_write", fails):
+            self.assertEqual(self.world(function), [(True, b"", 2)] * 2)
+
     def test_reserve_false_reserves_nothing(self):
         def function(core):
             self.save(core, 1)

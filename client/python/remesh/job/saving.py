@@ -176,6 +176,8 @@ class Saver:
         try:
             self._write_together(local, saved, extra, order, watch)
         except errors.RemeshError as error:
+            if reserved is not None:
+                reserved.skip()
             self._give_up(order, error)
             raise
         watch.lap("exchange")
