@@ -22,6 +22,8 @@ CALL_SECONDS = 30.0
 PAUSE_SECONDS = 0.2
 
 Awaited = Union[str, Callable[[], str]]
+# What the calls go over, as it is now.
+Channel = Callable[[], grpc.Channel]
 
 
 def may_come_back(error: grpc.RpcError, give_up: float) -> bool:
@@ -29,7 +31,23 @@ def may_come_back(error: grpc.RpcError, give_up: float) -> bool:
     return error.code() == grpc.StatusCode.UNAVAILABLE and time.monotonic() < give_up - 1
 
 
-def retry(method: Callable[[], Callable], request: Any, timeout: float) -> Any:
+def pause(channel: Channel) -> None:
+    """Waits PAUSE_SECONDS, and connects if the other side is there again.
+
+    gRPC 1.51 connects only while a call waits for the channel. Calls that fail at once do not: a
+    connection was made, but nothing was sent on it for seconds."""
+    end = time.monotonic() + PAUSE_SECONDS
+    try:
+        check = channel().unary_unary("/grpc.health.v1.Health/Check")
+        check(b"", timeout=PAUSE_SECONDS, wait_for_ready=True)
+    except (grpc.RpcError, ValueError):  # the latter: closed
+        pass
+    time.sleep(max(end - time.monotonic(), 0))
+
+
+def retry(
+    method: Callable[[], Callable], request: Any, timeout: float, channel: Channel
+) -> Any:
     """Calls what method() returns, which may be another stub after each failure, until the other
     side answers. Raises gRPC's error."""
     give_up = time.monotonic() + timeout
@@ -39,11 +57,11 @@ def retry(method: Callable[[], Callable], request: Any, timeout: float) -> Any:
         except grpc.RpcError as error:
             if not may_come_back(error, give_up):
                 raise
-        time.sleep(PAUSE_SECONDS)
+        pause(channel)
 
 
 def watch(
-    method: Callable[[], Callable], request: Any, timeout: float
+    method: Callable[[], Callable], request: Any, timeout: float, channel: Channel
 ) -> Generator[Any, None, None]:
     """Yields the messages of a Watch call without end; repeats the call when the server goes away
     and comes back. Raises gRPC's error, DEADLINE_EXCEEDED among them."""
@@ -59,16 +77,16 @@ def watch(
         finally:
             if stream is not None and hasattr(stream, "cancel"):
                 stream.cancel()  # what is not read to its end would stay open on the server
-        time.sleep(PAUSE_SECONDS)
+        pause(channel)
 
 
 class Caller:
     """Makes calls on behalf of one object: the same rules for the server and for a worker.
     Thread-safe."""
 
-    def __init__(self, what: str, metadata: Optional[Mapping[str, str]] = None):
+    def __init__(self, what: str, channel: Channel, metadata: Optional[Mapping[str, str]] = None):
         """what: the object's name in errors. metadata: added to those of errors."""
-        self._what, self._metadata = what, dict(metadata or {})
+        self._what, self._channel, self._metadata = what, channel, dict(metadata or {})
         self._guard = forks.ForkGuard(what)
         self._closed = False
 
@@ -94,7 +112,7 @@ class Caller:
         """retry(), with a typed error."""
         self.check()
         try:
-            return retry(method, request, timeout)
+            return retry(method, request, timeout, self._channel)
         except (grpc.RpcError, ValueError) as error:
             raise self.typed(error, timeout, awaited) from None
 
@@ -104,7 +122,7 @@ class Caller:
         """watch(), with a typed error."""
         self.check()
         try:
-            yield from watch(method, request, timeout)
+            yield from watch(method, request, timeout, self._channel)
         except (grpc.RpcError, ValueError) as error:
             raise self.typed(error, timeout, awaited) from None
 

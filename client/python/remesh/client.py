@@ -91,7 +91,7 @@ class Client:
 
     def __init__(self, worker: Optional[Worker], server: connection.ServerConnection):
         self._worker, self._server = worker, server
-        self.calls = calls.Caller("the client")
+        self.calls = calls.Caller("the client", server.channel)
 
     def __enter__(self) -> "Client":
         return self

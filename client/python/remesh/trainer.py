@@ -200,7 +200,7 @@ class Trainer:
             return f"{state} is READY; it is {'; '.join([state_pb2.State.Phase.Name(seen.phase), *hosts])}"
 
         with _with_tls_hint(), _waiting_until(awaited, timeout_seconds):
-            for seen in calls.watch(lambda: self.states.WatchState, request, timeout_seconds):
+            for seen in calls.watch(lambda: self.states.WatchState, request, timeout_seconds, self._server.channel):
                 if seen.phase == state_pb2.State.READY:
                     return seen
 
@@ -226,14 +226,14 @@ class Trainer:
         if deadline_seconds:
             request.deadline.FromTimedelta(datetime.timedelta(seconds=deadline_seconds))
         with _with_tls_hint():
-            return calls.retry(lambda: self.reshards.StartExecution, request, _CALL_SECONDS)
+            return calls.retry(lambda: self.reshards.StartExecution, request, _CALL_SECONDS, self._server.channel)
 
     def wait_execution(self, name: str, timeout_seconds: float = 300.0,
                        on_change: Callable[[reshard_pb2.Execution], None] = lambda execution: None) -> reshard_pb2.Execution:
         """Waits for the end of an execution, even across a restart of the server. Raises ExecutionFailed unless it SUCCEEDED."""
         request = reshard_pb2.WatchExecutionRequest(name=name)
         with _with_tls_hint():
-            for execution in calls.watch(lambda: self.reshards.WatchExecution, request, timeout_seconds):
+            for execution in calls.watch(lambda: self.reshards.WatchExecution, request, timeout_seconds, self._server.channel):
                 on_change(execution)
                 if execution.phase == move.SUCCEEDED:
                     return execution

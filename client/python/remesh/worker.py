@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The host's worker, and a state's shards on this host. Nothing here talks to the server."""
 
-from typing import Any, Iterable, List, Optional
+from typing import Any, Dict, Iterable, List, Optional
 
 import grpc
 
@@ -21,14 +21,17 @@ class Worker:
         self.socket = socket
         self._channel = grpc.insecure_channel(f"unix:{socket}", options=calls.CHANNEL_OPTIONS)
         self.stub = local_pb2_grpc.LocalServiceStub(self._channel)
-        self.calls = calls.Caller(f"the connection to {socket}")
+        self.calls = self._caller({})
         try:
             self.host = self._get_host(timeout)
         except BaseException:
             self._channel.close()
             raise
         if self.host.name:
-            self.calls = calls.Caller(f"the connection to {socket}", {"host": self.host.name})
+            self.calls = self._caller({"host": self.host.name})
+
+    def _caller(self, metadata: Dict[str, str]) -> calls.Caller:
+        return calls.Caller(f"the connection to {self.socket}", lambda: self._channel, metadata)
 
     def _get_host(self, timeout: float) -> Host:
         """An older worker does not say: then the host has no name and no devices."""
