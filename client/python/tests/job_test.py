@@ -535,6 +535,17 @@ class JobTest(JobCase):
 
         self.world("steps", 2, restores)
 
+    # Regression: they were not JSON.
+    def test_steps_may_be_numpy_integers(self):
+        def function(core):
+            world = World(core.rank, core.size, values(1), whole=("s",))
+            core.save_pieces(world.pieces(), np.int64(7))
+            return core.newest(np.int64(7)).step, core.restore_arrays(
+                world.arrays(), step=np.int32(7)
+            ).step
+
+        self.assertEqual(self.world("numpy-steps", 2, function, seconds=60.0), [(7, 7)] * 2)
+
     def test_refuses_extras_over_the_limit(self):
         def function(core):
             with self.assertRaisesRegex(job.ExtraTooLarge, "process 1"):

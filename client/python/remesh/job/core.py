@@ -4,6 +4,7 @@
 import atexit
 import json
 import logging
+import operator
 import sys
 import time
 from typing import Any, List, Mapping, Optional, Sequence, Union
@@ -148,6 +149,7 @@ class Core:
         memory a worker lost), ExtraTooLarge, LayoutTooLarge, BadArgument.
         """
         self._check_open()
+        step = operator.index(step)  # of NumPy or JAX, too
         save, self._next_step = self._saver.save(
             saved, step, extra, self._after(step), block, labels or {}
         )
@@ -169,7 +171,7 @@ class Core:
         self._check_open()
         self._saver.wait()
         self._saver.free()  # a restore may need the memory that is reserved
-        found = self._restorer.restore(wanted, step, strict)
+        found = self._restorer.restore(wanted, _index(step), strict)
         if found:
             self._rated = (found.step, time.monotonic())
         return found
@@ -180,7 +182,7 @@ class Core:
         restoring it says what is missing."""
         self._check_open()
         self._saver.wait()
-        return self._restorer.newest(step)
+        return self._restorer.newest(_index(step))
 
     def should_save(self, step: int) -> bool:
         """Whether to save after `step`, counted from 0: then save(…, step + 1). Equal on all
@@ -283,6 +285,10 @@ class Core:
 def _check_positive(field: str, value) -> None:
     if value is not None and not value > 0:
         raise ValueError(f"{field}: value {value!r} must be above 0")
+
+
+def _index(step: Optional[int]) -> Optional[int]:
+    return None if step is None else operator.index(step)
 
 
 def _joined(members: Members, world: int) -> bytes:
