@@ -11,7 +11,7 @@ import dataclasses
 import itertools
 import os
 import pathlib
-import queue
+import select
 import shutil
 import signal
 import socket
@@ -78,11 +78,15 @@ class Launcher:
 
     def __init__(self, settings: argparse.Namespace):
         self._settings = settings
-        self._signals: "queue.SimpleQueue[int]" = queue.SimpleQueue()
         self._told = False
+        # A signal that comes just before the wait for one must end it: a handler
+        # alone does not.
+        self._signals, signals = os.pipe()
+        os.set_blocking(signals, False)
+        signal.set_wakeup_fd(signals, warn_on_full_buffer=False)
         for each in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGCHLD):
             if each == signal.SIGCHLD or signal.getsignal(each) != signal.SIG_IGN:
-                signal.signal(each, lambda number, _: self._signals.put(number))
+                signal.signal(each, lambda *_: None)
 
     def run(self) -> int:
         """Until the job has ended. Returns the exit status."""
@@ -153,10 +157,9 @@ class Launcher:
         return overdue
 
     def _next_signal(self, until: float) -> int:
-        try:
-            return self._signals.get(timeout=min(max(until - time.monotonic(), 0.001), 3600))
-        except queue.Empty:
-            return 0
+        wait = min(max(until - time.monotonic(), 0), 3600)
+        ready = select.select([self._signals], [], [], wait)[0]
+        return os.read(self._signals, 1)[0] if ready else 0
 
     def _report(self, world: World, ended: Ended) -> None:
         for rank, status in sorted(ended.died().items()):
