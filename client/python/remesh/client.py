@@ -12,6 +12,7 @@
 There is one Client a process; it may be used by all of its threads.
 """
 
+import copy
 import os
 import uuid
 from typing import Any, Dict, Iterator, Mapping, Optional
@@ -23,6 +24,7 @@ from remesh.host import Host
 from remesh.layout import Array
 from remesh.state import State
 from remesh.v1 import (
+    coordination_pb2,
     reshard_pb2_grpc,
     state_pb2,
     state_pb2_grpc,
@@ -92,6 +94,7 @@ class Client:
     def __init__(self, worker: Optional[Worker], server: connection.ServerConnection):
         self._worker, self._server = worker, server
         self.calls = calls.Caller("the client", server.channel)
+        self.fence: Optional[coordination_pb2.Fence] = None
 
     def __enter__(self) -> "Client":
         return self
@@ -106,6 +109,14 @@ class Client:
             self._server.close()
         if self._worker:
             self._worker.close()
+
+    def fenced(self, fence: Optional[coordination_pb2.Fence]) -> "Client":
+        """The same connection for a member of a world (ServerGroup.fence): what it and its State
+        objects ask to create, update, move and delete the server refuses (StaleEpoch) once the next
+        world has formed. close() of either closes both."""
+        other = copy.copy(self)
+        other.fence = fence
+        return other
 
     @property
     def worker(self) -> Worker:
@@ -144,7 +155,9 @@ class Client:
 
     def create_from(self, declared: state_pb2.State) -> State:
         """create() of a message."""
-        request = state_pb2.CreateStateRequest(state=declared, request_id=str(uuid.uuid4()))
+        request = state_pb2.CreateStateRequest(
+            state=declared, request_id=str(uuid.uuid4()), fence=self.fence
+        )
         request.state.write_once = True
         created = State(self, self.calls.call(lambda: self.state_stub().CreateState, request))
         if not created.proto.write_once:  # a server that ignores what it does not know

@@ -63,13 +63,14 @@ class ServerGroup:
         place: Optional[Place] = None,
         *,
         deadline: float = 300.0,
+        forming: float = 300.0,
         host: str = "",
         device_ids: Sequence[int] = (),
         data: bytes = b"",
     ):
         """scope: jobs/{job}/worlds/{world}. channel: returns one to the server, as
         Client.channel(). place: None: what the launcher says (world_place.py). deadline: seconds
-        until the world has formed, and for each call. host: that errors name; "": the machine's.
+        that a call waits for the others. forming: seconds until the world has formed. host: that errors name; "": the machine's.
         data: at most 4 KiB, which the others find in `members`.
 
         RankTaken names a living process that has the rank, once it was waited for; BarrierTimeout;
@@ -88,7 +89,7 @@ class ServerGroup:
             host=host or socket.gethostname(),
             device_ids=tuple(device_ids),
             data=data,
-            deadline=deadline,
+            deadline=_checked(forming),
         )
         membership = self._session.membership
         self.rank, self.epoch = membership.rank, membership.epoch

@@ -130,6 +130,7 @@ class State:
             request_id=str(uuid.uuid4()),
             step=self.step if step is None else step,
             labels=self.labels if labels is None else labels,
+            fence=self._client.fence,
         )
         answer = self._client.calls.call(lambda: self._client.state_stub().UpdateState, request)
         return State(self._client, answer.state)
@@ -208,7 +209,7 @@ class State:
         try:
             self.refresh()
             request = state_pb2.DeleteStateRequest(
-                name=self.name, uid=self.uid, wait=wait > 0
+                name=self.name, uid=self.uid, wait=wait > 0, fence=self._client.fence
             )
             answer = self._client.calls.call(
                 lambda: self._client.state_stub().DeleteState,
@@ -233,6 +234,7 @@ class State:
             expected_generation=self.generation,
             options=options,
             lose_absent_hosts=lose_absent_hosts,
+            fence=self._client.fence,
         )
         request.targets.CopyFrom(
             targets if isinstance(targets, reshard_pb2.Targets) else self._targets(targets)

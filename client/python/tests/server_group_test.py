@@ -89,7 +89,7 @@ class ServerGroupTest(unittest.TestCase):
             self.assertTrue(self.fake.joined.acquire(timeout=30))
 
     def test_what_it_joins_with(self):
-        group = self.group(Place(1, 2, "run.3", 1), host="host-b", data=b"there", device_ids=[4, 5], deadline=20)
+        group = self.group(Place(1, 2, "run.3", 1), host="host-b", data=b"there", device_ids=[4, 5], forming=20)
         (join,) = self.fake.of(pb.JoinRequest)
         self.assertEqual((group.rank, group.size, group.epoch, group.fence), (1, 2, 7, pb.Fence(scope=SCOPE, epoch=7)))
         self.assertEqual((join.scope, join.attempt, join.min_size, join.max_size, join.rank), (SCOPE, "run.3", 2, 2, 1))
@@ -227,13 +227,13 @@ class ServerGroupTest(unittest.TestCase):
     def test_a_world_that_does_not_form_names_who_is_absent(self):
         self.fake.scripts["Join"] = [refusal(grpc.StatusCode.DEADLINE_EXCEEDED, "absent: 0", "WORLD_TIMEOUT", absent="0")]
         with self.assertRaises(errors.BarrierTimeout) as raised:
-            self.group(deadline=1)
+            self.group(forming=1)
         self.assertEqual(raised.exception.absent, [0])
 
     def test_without_a_server_it_ends_at_the_deadline(self):
         self.server.stop(0).wait()
         with self.assertRaises(errors.ServerAway):
-            self.group(deadline=0.5)
+            self.group(forming=0.5)
 
     def test_a_stream_that_is_silent_is_replaced(self):
         with mock.patch.object(world_session, "_SILENCE_SECONDS", 0.3):

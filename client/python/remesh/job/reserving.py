@@ -216,7 +216,9 @@ class Reservations:
 def delete(client: Client, state: State, seconds: float, *, wait: bool = False) -> None:
     """Deletes the state unless it is gone, or another has its name; within `seconds`. wait: until
     every host has freed it, also if it was deleted before."""
-    stub, request = client.state_stub, state_pb2.DeleteStateRequest(name=state.name, wait=wait)
+    stub, request = client.state_stub, state_pb2.DeleteStateRequest(
+        name=state.name, wait=wait, fence=client.fence
+    )
     with contextlib.suppress(errors.NotFound):
         asked = state_pb2.GetStateRequest(name=state.name)
         try:

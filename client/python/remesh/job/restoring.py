@@ -24,6 +24,7 @@ _LOG = logging.getLogger("remesh")
 _PAUSE_SECONDS = 0.2
 _MOVE_SECONDS = 600.0
 _TRIES = 3
+_PART_BYTES = 2 << 20  # of extras, that a process sends at once
 
 
 @dataclasses.dataclass(frozen=True)
@@ -144,12 +145,23 @@ class Restorer:
             if self._members.leads(self._group.rank)
             else {}
         )
-        everything = group.exchange(
-            self._group, "restore: extras", _pack(used), lambda sent: _pack(_merged(sent))
-        )
+        everything: Dict[int, bytes] = {}
+        parts, more = _parts(used), True
+        while more:
+            mine = parts.pop(0) if parts else {}
+            payload = bytes([bool(parts)]) + _pack(mine)
+            answer = group.exchange(
+                self._group,
+                "restore: extras",
+                payload,
+                lambda sent: bytes([max(each[0] for each in sent)])
+                + _pack(_merged([each[1:] for each in sent])),
+            )
+            everything.update(_unpack(answer[1:]))
+            more = answer[0] != 0
         return {
             row: np.frombuffer(content, np.uint8)
-            for row, content in _unpack(everything).items()
+            for row, content in everything.items()
             if row < processes
         }
 
@@ -433,6 +445,19 @@ def _sharding_of(spec: state_pb2.StateSpec, name: str) -> Tuple[sharding_pb2.Sha
 
 def _text(element_type: str, shape: Sequence[int]) -> str:
     return f"{element_type}[{','.join(map(str, shape))}]"
+
+
+# The rows in parts that one exchange takes; a row has at most 1 MiB.
+def _parts(rows: Dict[int, bytes]) -> List[Dict[int, bytes]]:
+    parts: List[Dict[int, bytes]] = []
+    room = 0
+    for row, content in rows.items():
+        if not parts or len(content) > room:
+            parts.append({})
+            room = _PART_BYTES
+        parts[-1][row] = content
+        room -= len(content)
+    return parts
 
 
 def _pack(rows: Dict[int, bytes]) -> bytes:

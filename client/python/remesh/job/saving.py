@@ -34,6 +34,8 @@ from remesh.worker import LocalState
 _LOG = logging.getLogger("remesh")
 _REQUEST = struct.Struct("<qI32sB")  # of Request, the last: bytes of `reserved`
 _ALLOCATE_SECONDS = 60.0
+_LOOK_SECONDS = 0.2  # from one look whether the world is over to the next
+_OVER_SECONDS = 1.0  # that a commit still gets when it is
 LayoutKey = Tuple[bytes, int, bool]  # digest of the structure, capacity of the extras, shared
 
 
@@ -199,12 +201,12 @@ class Saver:
         """Waits for the last save's commit and raises its error, once."""
         pending, self._pending = self._pending, None
         if pending:
-            pending.committed.result()
+            self._committed(pending)
 
     def wait(self) -> None:
         """Waits for the last save's commit, or its failure, which the next finish() raises."""
         if self._pending:
-            concurrent.futures.wait([self._pending.committed])
+            self._wait_committed(self._pending)
 
     def finish_within(self, seconds: float) -> None:
         """finish(), but not longer. TimeoutError."""
@@ -219,7 +221,27 @@ class Saver:
     def _finish_together(self, save: Save) -> None:
         with group.together(self._group, "save: committed"):
             self._pending = None
-            save.committed.result()
+            self._committed(save)
+
+    # Waits for the commit and raises its error, or why the world is over: a
+    # process that died may not have sealed.
+    def _committed(self, save: Save) -> None:
+        lost = self._wait_committed(save)
+        if lost is not None:
+            raise lost
+        save.committed.result()
+
+    # Until the save is committed or failed; in a world that is over not much
+    # longer, and then returns why it is over.
+    def _wait_committed(self, save: Save) -> Optional[errors.RemeshError]:
+        failure = getattr(self._group, "failure", lambda: None)
+        while not save.committed.done():
+            lost = failure()
+            patience = _LOOK_SECONDS if lost is None else _OVER_SECONDS
+            concurrent.futures.wait([save.committed], timeout=patience)
+            if lost is not None and not save.committed.done():
+                return lost
+        return None
 
     # The first exchange: returns what process 0 decided.
     def _begin(
@@ -250,7 +272,7 @@ class Saver:
                 payload,
                 lambda asked: self._decide(saved, asked, next_step, labels),
             )
-        except Superseded as error:
+        except (Superseded, errors.StaleEpoch) as error:
             self._stopped = error
             raise
         return Order.of(answer)
@@ -494,6 +516,9 @@ class Saver:
         return self._learned(save)
 
     def _decided(self, save: Save, local: LocalState, error: BaseException) -> errors.RemeshError:
+        if isinstance(error, errors.StaleEpoch):
+            self._stopped = Superseded(f"{save.name}: {error.message}", metadata=error.metadata)
+            return self._stopped
         result = committing.failure(save.name, save.step, error)
         try:
             self._worlds.check_current()
