@@ -18,7 +18,7 @@ from remesh import errors, forks
 from remesh.group import check_devices
 from remesh.v1 import coordination_pb2, coordination_pb2_grpc
 from remesh.world_place import Place, present_place
-from remesh.world_session import Session
+from remesh.world_session import Session, is_away
 
 _LOG = logging.getLogger("remesh")
 _PAUSE_SECONDS = 0.1
@@ -26,6 +26,7 @@ _PAUSE_SECONDS = 0.1
 # comes first.
 _GRACE_SECONDS = 10.0
 _LEAVE_SECONDS = 5.0
+_OVER_SECONDS = 1.0  # from an answer to the same word on the stream
 _PAYLOAD_BYTES = 4 << 20  # of one member in one round
 _ROUND_BYTES = 1 << 30  # of one round: a payload for each of its receivers
 _LENGTH_BYTES = 8  # in front of a broadcast
@@ -41,7 +42,7 @@ _OF_ONE_ROUND = (
     "BARRIER_TIMEOUT",
     "MEMBER_LEFT",
 )
-_NOT_YET_BACK = "NOT_THE_MEMBER"  # of a call that came before the member had joined again
+_NOT_BACK = "JOIN_AGAIN"  # of a call that comes before its member has joined again
 _MODE = coordination_pb2.Contribution
 
 
@@ -214,8 +215,10 @@ class ServerGroup:
                 return stub.Exchange(request, timeout=left + _GRACE_SECONDS)
             except grpc.RpcError as error:
                 typed = _typed(error, request)
-                if not _may_repeat(error, typed) or time.monotonic() >= give_up:
+                if not is_away(error) or time.monotonic() >= give_up:
                     raise typed from None
+                if typed.reason == _NOT_BACK and self._session.over is not None:
+                    raise self._session.over from None
             except ValueError as error:  # gRPC's, for a channel that is closed
                 raise errors.Closed(str(error)) from None
             time.sleep(_PAUSE_SECONDS)
@@ -231,6 +234,8 @@ class ServerGroup:
         if error.reason in _OF_ONE_ROUND:
             self._finish(request, error.reason, error.message, b"")
             return error
+        if isinstance(error, errors.MemberLost):
+            self._session.wait_over(_OVER_SECONDS)  # it says rank and host apart
         return again(self._session.end(error))
 
     # What a server that restarts needs to know of the round.
@@ -301,14 +306,6 @@ def _typed(error: grpc.RpcError, request: coordination_pb2.ExchangeRequest) -> e
     if error.code() == grpc.StatusCode.DEADLINE_EXCEEDED and errors.error_info(error) is None:
         return errors.ServerAway(f"{request.contribution.name}: the server did not answer in time")
     return typed
-
-
-# Whether the call may come again: the server is away, or it restarted and does
-# not know the member yet.
-def _may_repeat(error: grpc.RpcError, typed: errors.RemeshError) -> bool:
-    if error.code() == grpc.StatusCode.UNAVAILABLE:
-        return True
-    return typed.reason == _NOT_YET_BACK
 
 
 # Whether the server may know the outcome of a round that this member came to,

@@ -28,8 +28,13 @@ _SILENCE_SECONDS = 10.0
 # Members of an earlier start whose machine vanished are given up after 10 s.
 _TAKEN_SECONDS = 15.0
 _MAY_FREE = ("RANK_TAKEN", "ATTEMPT_DIFFERS", "WORLD_FULL")
-# Of a call that the member's own stream did not precede.
-_AWAY = (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.CANCELLED, grpc.StatusCode.INTERNAL)
+# What gRPC itself says when the way to the server breaks.
+_BROKEN = (
+    grpc.StatusCode.UNAVAILABLE,
+    grpc.StatusCode.CANCELLED,
+    grpc.StatusCode.INTERNAL,
+    grpc.StatusCode.UNKNOWN,
+)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -107,6 +112,11 @@ class Session:
             self._over = self._over or why
             self._changed.notify_all()
             return self._over
+
+    def wait_over(self, seconds: float) -> None:
+        """Until the stream says why the world is over, or the time is."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._over is not None, seconds)
 
     def wait_joined(self, until: float) -> None:
         """Until the member is in the world (again), the world is over, or the time comes."""
@@ -220,10 +230,8 @@ class Session:
             if self._closed:
                 return
             formed, now = self._membership is not None, time.monotonic()
-        is_away = error.code() in _AWAY and errors.error_info(error) is None
-        if is_away or error.code() == grpc.StatusCode.UNAVAILABLE:
-            if formed or now < self._form_by:
-                return
+        if is_away(error) and (formed or now < self._form_by):
+            return
         if not formed and typed.reason in _MAY_FREE and now < self._first_try() + _TAKEN_SECONDS:
             return
         if error.code() == grpc.StatusCode.UNIMPLEMENTED:
@@ -252,9 +260,17 @@ class Session:
                 self._changed.wait(max(_SILENCE_SECONDS - silent, 0.1))
 
 
+def is_away(error: grpc.RpcError) -> bool:
+    """Whether the server cannot be reached now, so that the call may come again."""
+    if error.code() == grpc.StatusCode.UNAVAILABLE:
+        return True
+    return error.code() in _BROKEN and errors.error_info(error) is None
+
+
 def lost_member(rank: int, host: str, why: str, metadata=None) -> errors.MemberLost:
     """Names the process, as "3@host-b"; so does `why` if the server says it."""
     return errors.MemberLost(
         why or f"{rank}@{host} is lost",
+        code="FAILED_PRECONDITION",
         metadata={**(metadata or {}), "rank": str(rank), "host": host},
     )

@@ -137,7 +137,7 @@ class ServerGroupTest(unittest.TestCase):
         self.assertEqual(self.exchanges()[-1].sequence, 3)
 
     def test_a_call_that_comes_before_the_member_is_back_is_repeated(self):
-        self.fake.scripts["Exchange"] = [refusal(grpc.StatusCode.PERMISSION_DENIED, "nonce", "NOT_THE_MEMBER"), pb.ExchangeResponse()]
+        self.fake.scripts["Exchange"] = [refusal(UNAVAILABLE, "join first", "JOIN_AGAIN"), pb.ExchangeResponse()]
         self.group().barrier("a")
         self.assertEqual([each.sequence for each in self.exchanges()], [0, 0])
 
