@@ -362,6 +362,27 @@ class JobTest(JobCase):
         newest = lambda core: (core.newest().step, core.newest(2).step)
         self.assertEqual(self.world("newest", 1, newest, hosts=["host-0"]), [(1, 2)])
 
+    def test_hosts_that_are_away_are_waited_for_once(self):
+        self.save("patient", 2, 3)
+        self.cluster.workers["host-1"].kill()
+        asked, attached = [], Worlds.attached
+
+        def counts(worlds):
+            asked.append(worlds.job)
+            return attached(worlds)
+
+        def function(core):
+            arrays = World(core.rank, core.size, values(3), whole=("s",)).arrays()
+            step = core.newest().step
+            asked.clear()
+            with self.assertRaises(job.NotCovered):
+                core.restore_arrays(arrays, step=step)
+            return len(asked)
+
+        with mock.patch.object(Worlds, "attached", counts):
+            self.assertEqual(self.world("patient", 1, function, patience=1.0), [1])
+        self.cluster.start_worker("host-1")
+
     # Regression: it took the save before, or raised NotFound while that was
     # deleted.
     def test_a_world_that_goes_back_gets_its_last_save(self):

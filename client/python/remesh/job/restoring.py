@@ -5,7 +5,7 @@ import dataclasses
 import json
 import logging
 import time
-from typing import Any, Dict, List, Optional, Sequence, Tuple, Union
+from typing import Any, Dict, List, Optional, Sequence, Set, Tuple, Union
 
 import numpy as np
 
@@ -62,6 +62,9 @@ class Restorer:
             worlds,
             patience,
         )
+        # Saves that newest() has waited for in vain: the restore that follows
+        # does not wait for them once more.
+        self._waited_for: Set[str] = set()
 
     def restore(
         self,
@@ -115,13 +118,16 @@ class Restorer:
     # On process 0: the newest that is whole. If none is, the newest, of which a
     # restore says what is missing.
     def _newest(self, step: Optional[int]) -> bytes:
+        self._waited_for.clear()
         newest: Optional[State] = None
         for _, listed in self._worlds.saves():
             if WRITTEN not in listed.labels or step not in (None, listed.step):
                 continue
-            state = self._settled(listed)
+            state = self._settled(listed, self._patience)
             if state.phase == "BUILDING":
                 continue
+            if state.phase not in WHOLE:
+                self._waited_for.add(state.name)
             if newest is None or state.phase in WHOLE:
                 newest = state
             if state.phase in WHOLE:
@@ -198,8 +204,11 @@ class Restorer:
     def _try(
         self, save_id: names.SaveId, state: State, wanted, strict: bool, passed: List[str]
     ) -> Optional[Dict[str, Any]]:
+        patience = 0.0 if state.name in self._waited_for else self._patience
+        self._waited_for.discard(state.name)
         for attempt in range(_TRIES):
-            state = self._settled(state)
+            state = self._settled(state, patience)
+            patience = self._patience
             if state.phase == "BUILDING" or WRITTEN not in state.labels:
                 passed_over = f"{save_id}: was never committed"
                 _LOG.info(passed_over)
@@ -229,8 +238,8 @@ class Restorer:
 
     # Waits until the save can be restored, or its hosts are back, or `patience`
     # is over.
-    def _settled(self, state: State) -> State:
-        give_up = time.monotonic() + self._patience
+    def _settled(self, state: State, patience: float) -> State:
+        give_up = time.monotonic() + patience
         while True:
             state = state.refresh()
             waits = state.phase == "MOVING" or (
