@@ -22,10 +22,10 @@ void SumBytes(const Atoms& atoms, const std::vector<Segment>& segments,
   for (const Move& move : moves) {
     if (budget.Spent()) return;
     const int64_t bits = move.hi - move.lo;
-    const bool same_memory = atoms.tapes[segments[move.segment].tape].same_memory;
+    const auto same_memory = [&] { return atoms.tapes[segments[move.segment].tape].same_memory; };
     if (move.to_space == Space::kStaging) {
       relayed += bits;
-    } else if (move.from_device == move.to_device && same_memory) {
+    } else if (move.from_device == move.to_device && same_memory()) {
       kept += bits;
     } else if (network.host_of[move.from_device] == network.host_of[move.to_device]) {
       local += bits;

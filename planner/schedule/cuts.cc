@@ -4,8 +4,8 @@
 #include <algorithm>
 
 #include "absl/container/inlined_vector.h"
-#include "planner/values/chunked_list.h"
 #include "planner/values/rational.h"
+#include "planner/values/resize.h"
 
 namespace remesh::planner {
 namespace {
@@ -26,7 +26,10 @@ class TapeCutter {
         budget_(budget),
         progress_(routes.size()) {}
 
-  std::vector<RoutedSegment> Run() {
+  RoutedSegments Run() {
+    const size_t most = SegmentsMost();
+    Reserve(routed_.segments, most);
+    Reserve(routed_.edges, most);
     for (size_t s = 0; s < atoms_.tapes.size() && !budget_.Spent(); ++s) {
       const int32_t index = static_cast<int32_t>(s);
       if (demand_.class_of[s] < 0) {
@@ -35,12 +38,22 @@ class TapeCutter {
         Cut(index, demand_.class_of[s]);
       }
     }
-    return std::move(segments_).Take(budget_);
+    return std::move(routed_);
   }
 
  private:
+  size_t SegmentsMost() const {
+    size_t most = 0;
+    for (size_t s = 0; s < atoms_.tapes.size() && !budget_.Spent(); ++s) {
+      most += demand_.class_of[s] < 0 ? 1 : routes_[demand_.class_of[s]].size();
+    }
+    return most;
+  }
+
   void Add(int32_t tape, int64_t lo, int64_t hi, const RouteEdges* edges) {
-    if (lo != hi) segments_.push_back({{tape, lo, hi}, edges});
+    if (lo == hi) return;
+    routed_.segments.push_back({tape, lo, hi});
+    routed_.edges.push_back(edges);
   }
 
   void Cut(int32_t index, int32_t class_index) {
@@ -70,13 +83,13 @@ class TapeCutter {
   const std::vector<Route>& routes_;
   Budget& budget_;
   std::vector<Progress> progress_;
-  ChunkedList<RoutedSegment> segments_;
+  RoutedSegments routed_;
 };
 
 }  // namespace
 
-std::vector<RoutedSegment> CutTapes(const Atoms& atoms, const DemandClasses& demand,
-                                    const std::vector<Route>& routes, Budget& budget) {
+RoutedSegments CutTapes(const Atoms& atoms, const DemandClasses& demand,
+                        const std::vector<Route>& routes, Budget& budget) {
   return TapeCutter(atoms, demand, routes, budget).Run();
 }
 

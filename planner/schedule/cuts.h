@@ -11,17 +11,17 @@
 
 namespace remesh::planner {
 
-// A segment and the edges that it takes; null where it stays within the hosts that hold it.
-struct RoutedSegment {
-  Segment segment;
-  const RouteEdges* edges = nullptr;
+// The segments of all tapes, in their order, and the edges that each takes; null where it stays
+// within the hosts that hold it.
+struct RoutedSegments {
+  std::vector<Segment> segments;
+  std::vector<const RouteEdges*> edges;
 };
 
-// The segments of all tapes, in their order. Cuts every tape of a class in the proportions of the
-// class's route, so that each host uses all of its devices for it. Cuts fall between elements; the
-// rounding error is carried from tape to tape.
-std::vector<RoutedSegment> CutTapes(const Atoms& atoms, const DemandClasses& demand,
-                                    const std::vector<Route>& routes,
-                                    Budget& budget = Budget::Unlimited());
+// Cuts every tape of a class in the proportions of the class's route, so that each host uses all of
+// its devices for it. Cuts fall between elements; the rounding error is carried from tape to tape.
+// Incomplete once the budget is spent.
+RoutedSegments CutTapes(const Atoms& atoms, const DemandClasses& demand,
+                        const std::vector<Route>& routes, Budget& budget = Budget::Unlimited());
 
 }  // namespace remesh::planner

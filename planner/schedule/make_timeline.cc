@@ -42,15 +42,17 @@ absl::Status CheckPeaks(const ReshardRequest& canonical, const std::vector<int64
 absl::StatusOr<TimedMoves> MakeTimeline(const ReshardRequest& canonical, const Atoms& atoms,
                                         Moves moves, const Network& network, Budget& budget) {
   const PlanOptions& options = canonical.options;
+  std::vector<Move> all;
+  if (options.memory_limit_bytes > 0) all = moves.moves;
   int64_t needed = 0;
   for (int64_t parts = options.donate ? kDonationParts : 1;;) {
+    // Without a limit on memory no narrower windows are tried, so the moves are not needed again.
+    if (options.memory_limit_bytes > 0) moves.moves = all;
     absl::StatusOr<Timeline> timeline =
         ScheduleWindows(moves, atoms, network, options.window_bytes, parts, budget);
     RETURN_IF_ERROR(budget.Check());
     if (needed > 0 && !timeline.ok()) break;
     RETURN_IF_ERROR(timeline.status());
-    // Without a limit on memory no narrower windows are tried, so the moves are not needed again.
-    if (options.memory_limit_bytes == 0) moves.moves = std::vector<Move>();
     timeline->peak_bytes =
         PeakBytes(canonical, network, atoms, moves.segments, *timeline, kPeakStepsMax, budget);
     if (CheckPeaks(canonical, timeline->peak_bytes).ok()) {

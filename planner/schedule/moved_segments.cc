@@ -14,6 +14,7 @@ MovedSegments SegmentsOfPlan(const Schedule& schedule, const std::vector<Segment
                       .unit_bits = {},
                       .cuts = cuts.cuts,
                       .cut_begin = cuts.begin};
+  moved.unit_bits.reserve(tapes.size());
   for (const Tape& tape : tapes) moved.unit_bits.push_back(tape.unit_bits);
   return moved;
 }

@@ -7,7 +7,6 @@
 #include "planner/schedule/cuts.h"
 #include "planner/schedule/segment_moves.h"
 #include "planner/schedule/striping.h"
-#include "planner/values/resize.h"
 
 namespace remesh::planner {
 namespace {
@@ -39,19 +38,29 @@ std::vector<bool> CrowdedHosts(const std::vector<Move>& moves, const Rational& t
   return crowded;
 }
 
-std::vector<Move> MovesOf(const Atoms& atoms, const std::vector<RoutedSegment>& routed,
-                          const std::vector<Segment>& segments, const Rational& t,
+// About how many moves there will be: one for each needer of each segment, and some that are cut.
+size_t ExpectedMoves(const Atoms& atoms, const std::vector<Segment>& segments, Budget& budget) {
+  size_t expected = 0;
+  for (const Segment& segment : segments) {
+    if (budget.Spent()) break;
+    expected += atoms.groups[atoms.tapes[segment.tape].needers].size();
+  }
+  return expected + expected / 8;
+}
+
+std::vector<Move> MovesOf(const Atoms& atoms, const RoutedSegments& routed, const Rational& t,
                           const Network& network, std::vector<bool> crowded, Budget& budget) {
   Striping striping(network);
-  SegmentMover mover(atoms, segments, network, striping, std::move(crowded));
-  for (size_t s = 0; s < routed.size(); ++s) {
+  const size_t expected = ExpectedMoves(atoms, routed.segments, budget);
+  SegmentMover mover(atoms, routed.segments, network, striping, std::move(crowded), expected);
+  for (size_t s = 0; s < routed.segments.size(); ++s) {
     if (budget.Spent()) return {};
-    if (routed[s].edges != nullptr) mover.AddDemands(static_cast<int32_t>(s), *routed[s].edges);
+    if (routed.edges[s] != nullptr) mover.AddDemands(static_cast<int32_t>(s), *routed.edges[s]);
   }
   striping.Solve(t, budget);
-  for (size_t s = 0; s < routed.size(); ++s) {
+  for (size_t s = 0; s < routed.segments.size(); ++s) {
     if (budget.Spent()) return {};
-    mover.Add(static_cast<int32_t>(s), routed[s].edges);
+    mover.Add(static_cast<int32_t>(s), routed.edges[s]);
   }
   return std::move(mover).Take(budget);
 }
@@ -60,20 +69,18 @@ std::vector<Move> MovesOf(const Atoms& atoms, const std::vector<RoutedSegment>& 
 
 Moves MakeOptimalMoves(const Atoms& atoms, const DemandClasses& demand, const RoutePlan& routes,
                        const Network& network, Budget& budget) {
-  const std::vector<RoutedSegment> routed = CutTapes(atoms, demand, routes.routes, budget);
+  RoutedSegments routed = CutTapes(atoms, demand, routes.routes, budget);
   Moves moves;
-  Reserve(moves.segments, routed.size());
-  for (const RoutedSegment& one : routed) {
-    if (budget.Spent()) return moves;
-    moves.segments.push_back(one.segment);
-  }
-  moves.moves = MovesOf(atoms, routed, moves.segments, routes.t, network, {}, budget);
+  if (budget.SpentNow()) return moves;
+  moves.moves = MovesOf(atoms, routed, routes.t, network, {}, budget);
   if (budget.SpentNow()) return moves;
   std::vector<bool> crowded = CrowdedHosts(moves.moves, routes.t, network, budget);
   if (budget.SpentNow()) return moves;
-  if (std::find(crowded.begin(), crowded.end(), true) == crowded.end()) return moves;
-  moves.moves =
-      MovesOf(atoms, routed, moves.segments, routes.t, network, std::move(crowded), budget);
+  if (std::find(crowded.begin(), crowded.end(), true) != crowded.end()) {
+    moves.moves = std::vector<Move>();
+    moves.moves = MovesOf(atoms, routed, routes.t, network, std::move(crowded), budget);
+  }
+  moves.segments = std::move(routed.segments);
   return moves;
 }
 

@@ -72,7 +72,11 @@ class Placer {
     if (budget_.SpentNow()) return std::nullopt;
     StableSort(
         parcels, [](const Parcel& a, const Parcel& b) { return a.id < b.id; }, budget_);
-    CopyMoves(parcels.size());
+    if (parcels.empty()) {
+      round_of_.assign(given_.size(), 0);
+    } else {
+      CopyMoves(parcels.size());
+    }
     for (size_t begin = 0, end = 0; begin < parcels.size() && Bearable(); begin = end) {
       while (end < parcels.size() && parcels[end].id == parcels[begin].id) ++end;
       PlaceParcels(absl::MakeConstSpan(parcels).subspan(begin, end - begin));
@@ -82,7 +86,9 @@ class Placer {
     }
     if (overfull_) return std::nullopt;
     if (!Bearable()) return std::nullopt;
-    return PlacedMoves{std::move(moves_), std::max(1, packer_.rounds())};
+    return PlacedMoves{.round_of = std::move(round_of_),
+                       .moves = std::move(moves_),
+                       .rounds = std::max(1, packer_.rounds())};
   }
 
  private:
@@ -235,21 +241,23 @@ class Placer {
                                                 rounds_ * kMessagesPerWindowMax / 100 * kFilledMax;
   }
 
+  int32_t& RoundOf(int32_t m) { return round_of_.empty() ? moves_[m].round : round_of_[m]; }
+
   void PlacePair(size_t i) {
     const PairWork& pair = list_.pairs[i];
     if (part_bits_[i] <= bits_max_) {
       const int32_t round =
           packer_.Place(pair.from, pair.to, LoadOf(pair, part_bits_[i], pair.bits), rounds_);
-      for (const int32_t m : MovesOf(pair)) moves_[m].round = round;
+      for (const int32_t m : MovesOf(pair)) RoundOf(m) = round;
       return;
     }
     for (const int32_t m : MovesOf(pair)) {  // each move finds a round of its own
       if (!Bearable()) return;
-      Move& move = moves_[m];
+      const Move& move = given_[m];
       // In one round there are parts enough for any move.
       if (rounds_ > 1 && PartBitsOf(move) > bits_max_) overfull_ = true;
       const auto load = LoadOf(pair, PartBitsOf(move), move.hi - move.lo);
-      move.round = packer_.Place(pair.from, pair.to, load, rounds_);
+      RoundOf(m) = packer_.Place(pair.from, pair.to, load, rounds_);
     }
   }
 
@@ -342,7 +350,8 @@ class Placer {
   const Network& network_;
   RoundPacker packer_;
   Budget& budget_;
-  std::vector<Move> moves_;
+  std::vector<int32_t> round_of_;   // of the given moves, unless some are cut
+  std::vector<Move> moves_;         // the moves with their rounds, if some are
   std::vector<int64_t> part_bits_;  // by pair
   std::vector<bool> heavy_;
   bool overfull_ = false;  // whether a part of a move is too large for a window

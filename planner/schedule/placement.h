@@ -14,7 +14,8 @@
 namespace remesh::planner {
 
 struct PlacedMoves {
-  std::vector<Move> moves;  // each with its round; pieces cut off other moves are at the end
+  std::vector<int32_t> round_of;  // the rounds of the given moves, unless some were cut:
+  std::vector<Move> moves;        // each with its round; pieces cut off other moves are at the end
   int32_t rounds = 1;
 };
 

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "planner/values/resize.h"
 #include "planner/values/stable_order.h"
 
 namespace remesh::planner {
@@ -21,6 +22,8 @@ PairList CollectPairs(const std::vector<Move>& moves, Budget& budget) {
   list.order = StableOrder(
       list.order, devices, [&](int32_t m) { return moves[m].from_device; }, budget);
   if (budget.SpentNow()) return list;
+  const auto most = std::min<uint64_t>(moves.size(), static_cast<uint64_t>(devices) * devices);
+  Reserve(list.pairs, most);
   for (size_t i = 0; i < list.order.size(); ++i) {
     if (budget.Spent()) return list;
     const Move& move = moves[list.order[i]];

@@ -32,12 +32,14 @@ bool Holds(absl::Span<const int32_t> sorted, int32_t device) {
 }
 
 SegmentMover::SegmentMover(const Atoms& atoms, const std::vector<Segment>& segments,
-                           const Network& network, Striping& striping, std::vector<bool> crowded)
+                           const Network& network, Striping& striping, std::vector<bool> crowded,
+                           size_t expected)
     : atoms_(atoms),
       segments_(segments),
       network_(network),
       striping_(striping),
       crowded_(std::move(crowded)),
+      moves_(expected),
       sent_(network.host_of.size(), 0),
       arrival_of_host_(network.hosts.size(), -1) {}
 

@@ -43,9 +43,9 @@ bool Holds(absl::Span<const int32_t> sorted, int32_t device);
 class SegmentMover {
  public:
   // crowded[host]; empty: no host is crowded. `segments` are those of all tapes; later calls name
-  // them by index.
+  // them by index. `expected`: about how many moves there will be.
   SegmentMover(const Atoms& atoms, const std::vector<Segment>& segments, const Network& network,
-               Striping& striping, std::vector<bool> crowded);
+               Striping& striping, std::vector<bool> crowded, size_t expected = 0);
 
   // Tells the striping how much each NIC mask has to carry for this segment.
   void AddDemands(int32_t segment, const RouteEdges& edges);

@@ -13,18 +13,15 @@ namespace {
 
 // The bytes of a move between hosts that are on their way at either end.
 struct Load {
-  int32_t segment = 0;
-  int32_t hop = 0;
   Interval cycles;  // from its first part to its last
   int64_t parts = 0;
   int64_t bytes = 0;  // the most bytes of any part
 };
 
+// A move at one of its ends. There may be many millions, so what the move knows is not kept again.
 struct End {
-  int32_t load = 0;
-  int32_t device = 0;
-  int32_t message = 0;  // the peer's number and a direction; equal for what travels together
-  int32_t round = 0;
+  uint32_t move : 31;
+  uint32_t receives : 1;
 };
 
 // Measures the bytes that one device has on their way, round by round.
@@ -103,51 +100,53 @@ class TransitMeasure {
  public:
   TransitMeasure(const MovedSegments& moved, absl::Span<const Move> moves,
                  absl::Span<const int32_t> host_of, int64_t steps_max, Budget& budget)
-      : moved_(moved), meter_(moved.schedule.rounds), messages_(2 * host_of.size()) {
+      : moved_(moved),
+        moves_(moves),
+        begin_(host_of.size() + 1, 0),
+        meter_(moved.schedule.rounds),
+        messages_(2 * host_of.size()) {
     const auto travels = [&](const Move& move) {
       return host_of[move.from_device] != host_of[move.to_device] && move.lo != move.hi;
     };
-    std::vector<int32_t> next(host_of.size() + 1, 0);  // of ends_, by device
     for (const Move& move : moves) {
       if (budget.Spent()) return;
       if (!travels(move)) continue;
-      ++next[move.from_device + 1];
-      ++next[move.to_device + 1];
+      ++begin_[move.from_device + 1];
+      ++begin_[move.to_device + 1];
     }
-    std::partial_sum(next.begin(), next.end(), next.begin());
-    Resize(ends_, next.back(), budget);
+    std::partial_sum(begin_.begin(), begin_.end(), begin_.begin());
+    Resize(ends_, begin_.back(), budget);
     if (budget.SpentNow()) return;
-    Reserve(loads_, ends_.size() / 2);
-    for (const Move& move : moves) {
-      if (budget.Spent()) return;
-      if (!travels(move)) continue;
-      const auto load = static_cast<int32_t>(loads_.size());
-      loads_.push_back(LoadOf(move));
-      ends_[next[move.from_device]++] = {load, move.from_device, 2 * move.to_device, move.round};
-      ends_[next[move.to_device]++] = {load, move.to_device, 2 * move.from_device + 1, move.round};
+    std::vector<int32_t> next = begin_;
+    for (size_t m = 0; m < moves.size() && !budget.Spent(); ++m) {
+      if (!travels(moves[m])) continue;
+      const auto number = static_cast<uint32_t>(m);
+      ends_[next[moves[m].from_device]++] = {.move = number, .receives = 0};
+      ends_[next[moves[m].to_device]++] = {.move = number, .receives = 1};
     }
     parts_max_ = steps_max / std::max<int64_t>(1, std::ssize(ends_));
   }
 
   std::vector<int64_t> Run(int64_t device_count, Budget& budget) {
     std::vector<int64_t> bytes(device_count, 0);
-    for (size_t i = 0; i < ends_.size() && !budget.Spent(); ++i) {
-      const End& end = ends_[i];
-      AddEnd(end);
-      const bool last = i + 1 == ends_.size();
-      const End& next = ends_[last ? i : i + 1];
-      const bool last_of_device = last || next.device != end.device;
-      if (!last_of_device && next.round == end.round) continue;
-      AddPadding();
-      meter_.EndRound(end.round);
-      if (last_of_device) bytes[end.device] = meter_.EndDevice();
+    for (int64_t device = 0; device < device_count; ++device) {
+      for (int32_t i = begin_[device]; i < begin_[device + 1]; ++i) {
+        if (budget.Spent()) return bytes;
+        const int32_t round = moves_[ends_[i].move].round;
+        AddEnd(ends_[i]);
+        const bool last = i + 1 == begin_[device + 1];
+        if (!last && moves_[ends_[i + 1].move].round == round) continue;
+        AddPadding();
+        meter_.EndRound(round);
+      }
+      bytes[device] = meter_.EndDevice();
     }
     return bytes;
   }
 
  private:
   Load LoadOf(const Move& move) {
-    Load load{.segment = move.segment, .hop = move.hop};
+    Load load;
     std::tie(load.parts, load.bytes) = PartsAndBytesOf(move);
     load.cycles = {move.hop, move.hop + load.parts};
     if (load.parts < moved_.schedule.parts) {
@@ -173,19 +172,22 @@ class TransitMeasure {
   }
 
   void AddEnd(const End& end) {
-    const Load& load = loads_[end.load];
-    Interval& message = messages_[end.message];
+    const Move& move = moves_[end.move];
+    const Load load = LoadOf(move);
+    // The peer's number and the direction: equal for what travels together.
+    const int32_t number = end.receives ? 2 * move.from_device + 1 : 2 * move.to_device;
+    Interval& message = messages_[number];
     if (message.size() == 0) {
-      begun_.push_back(end.message);
+      begun_.push_back(number);
       message = load.cycles;
     }
     message = {std::min(message.lo, load.cycles.lo), std::max(message.hi, load.cycles.hi)};
     if (load.cycles.size() == load.parts || load.parts > parts_max_) {
       return meter_.Add(load.cycles, load.bytes);
     }
-    const SegmentParts parts = moved_.PartsOf(load.segment);
+    const SegmentParts parts = moved_.PartsOf(move.segment);
     for (int64_t part = 0; part < load.parts; ++part) {
-      const int64_t cycle = parts.TurnOf(part) + load.hop;
+      const int64_t cycle = parts.TurnOf(part) + move.hop;
       meter_.Add({cycle, cycle + 1}, load.bytes);
     }
   }
@@ -200,11 +202,12 @@ class TransitMeasure {
   }
 
   const MovedSegments& moved_;
+  const absl::Span<const Move> moves_;
+  std::vector<int32_t> begin_;              // the ends of device d: [begin_[d], begin_[d + 1])
+  std::vector<End> ends_;                   // by device, then round
   std::pair<int64_t, int32_t> last_size_;   // size and unit of the last segment without cuts
   std::pair<int64_t, int64_t> last_whole_;  // its parts and the most bytes of each
-  std::vector<Load> loads_;
-  std::vector<End> ends_;  // by device, then round
-  int64_t parts_max_ = 0;  // segments with more parts are not walked part by part
+  int64_t parts_max_ = 0;                   // segments with more parts are not walked part by part
   Meter meter_;
   std::vector<Interval> messages_;  // of the current round: the cycles of each
   std::vector<int32_t> begun_;      // indices of messages_ in use

@@ -77,21 +77,32 @@ Busiest FindBusiest(const Network& network, const std::vector<Move>& moves, Budg
   return busiest;
 }
 
-// Moves by round, then hop. Empty once the budget is spent.
-std::vector<Move> Sorted(const std::vector<Move>& moves, const Schedule& schedule, Budget& budget) {
+// Puts values[order[i]] at i, for all i.
+template <typename T>
+void Permute(std::vector<int32_t> order, std::vector<T>& values, Budget& budget) {
+  for (int32_t first = 0; first < std::ssize(order) && !budget.Spent(); ++first) {
+    if (order[first] == first) continue;
+    const T kept = values[first];
+    int32_t at = first;
+    while (order[at] != first && !budget.Spent()) {
+      values[at] = values[order[at]];
+      at = std::exchange(order[at], at);
+    }
+    values[at] = kept;
+    order[at] = at;
+  }
+}
+
+// Sorts moves by round, then hop. They must not be used once the budget is spent.
+void Sort(const Schedule& schedule, std::vector<Move>& moves, Budget& budget) {
+  if (schedule.hops == 1 && schedule.rounds == 1) return;
   std::vector<int32_t> order = StableOrder(
       InOrder(moves.size()), schedule.hops, [&](int32_t m) { return moves[m].hop; }, budget);
-  if (budget.SpentNow()) return {};
+  if (budget.SpentNow()) return;
   order = StableOrder(
       order, schedule.rounds, [&](int32_t m) { return moves[m].round; }, budget);
-  if (budget.SpentNow()) return {};
-  std::vector<Move> sorted;
-  Reserve(sorted, moves.size());
-  for (const int32_t m : order) {
-    if (budget.Spent()) break;
-    sorted.push_back(moves[m]);
-  }
-  return sorted;
+  if (budget.SpentNow()) return;
+  Permute(std::move(order), moves, budget);
 }
 
 // The result must not be used once the budget is spent.
@@ -183,8 +194,9 @@ class PartsChooser {
 // Finds the number of rounds that is fastest.
 class Scheduler {
  public:
-  // `list`: the pairs of the moves. `schedule` is complete except for parts and rounds.
-  Scheduler(const Moves& moves, PairList list, const Atoms& atoms, const Links& links,
+  // `list`: the pairs of the moves, of which Run() takes the vector. `schedule` is complete except
+  // for parts and rounds.
+  Scheduler(Moves& moves, PairList list, const Atoms& atoms, const Links& links,
             const Schedule& schedule, const Busiest& busiest, int64_t window_bits,
             int64_t parts_min, Budget& budget)
       : moves_(moves),
@@ -211,10 +223,14 @@ class Scheduler {
     timeline.schedule = best_->schedule;
     timeline.predicted_seconds = best_->prediction.seconds;
     timeline.schedule_seconds = best_->prediction.schedule_seconds;
-    timeline.messages = CountMessages(best_->list ? *best_->list : list_, best_->moves,
+    SetRounds(best_->round_of);
+    timeline.moves = std::move(best_->list ? best_->moves : moves_.moves);
+    moves_.moves = std::vector<Move>();
+    timeline.messages = CountMessages(best_->list ? *best_->list : list_, timeline.moves,
                                       moves_.segments, best_->schedule, atoms_, budget_);
     if (budget_.SpentNow()) return std::nullopt;
-    timeline.moves = Sorted(best_->moves, best_->schedule, budget_);
+    list_ = {};  // before more memory is taken
+    Sort(best_->schedule, timeline.moves, budget_);
     if (budget_.SpentNow()) return std::nullopt;
     timeline.round_begin = RoundBegins(timeline.moves, best_->schedule.rounds, budget_);
     return timeline;
@@ -222,8 +238,9 @@ class Scheduler {
 
  private:
   struct Found {
-    std::vector<Move> moves;
-    std::optional<PairList> list;  // of the moves, where some of them are cut
+    std::vector<int32_t> round_of;  // of moves_, unless some of them are cut: then
+    std::vector<Move> moves;        // the moves,
+    std::optional<PairList> list;   // and their pairs
     Schedule schedule;
     Prediction prediction;
   };
@@ -255,8 +272,9 @@ class Scheduler {
   }
 
   // The parts, `least` or more, that relays ask for, as if all moves were in one round.
-  int64_t PartsForPipeline(int64_t least) const {
+  int64_t PartsForPipeline(int64_t least) {
     if (schedule_.hops == 1 || least > kWindowsMax) return least;
+    for (Move& move : moves_.moves) move.round = 0;  // else as they were tried last
     const int64_t most =
         std::max(least, std::min(kPipelinePartsMax, busiest_.bits / kPipelinePartBitsMin));
     const ScheduleCost cost(moves_.moves, list_, moves_.segments, schedule_,
@@ -315,8 +333,14 @@ class Scheduler {
     return schedule.parts > PartsFor(schedule.rounds) * kStretchedMin;
   }
 
-  std::optional<Found> Scheduled(int64_t rounds) const {
-    Found found{.moves = {}, .list = {}, .schedule = schedule_};
+  void SetRounds(const std::vector<int32_t>& round_of) {
+    for (size_t m = 0; m < round_of.size() && !budget_.Spent(); ++m) {
+      moves_.moves[m].round = round_of[m];
+    }
+  }
+
+  std::optional<Found> Scheduled(int64_t rounds) {
+    Found found{.round_of = {}, .moves = {}, .list = {}, .schedule = schedule_};
     Schedule& schedule = found.schedule;
     const int64_t least = PartsFor(rounds);
     if (least > kWindowsMax) return std::nullopt;
@@ -325,25 +349,27 @@ class Scheduler {
         PlaceMoves(moves_, atoms_, schedule, list_, shares_, rounds, window_bits_, budget_);
     if (!placed || budget_.SpentNow()) return std::nullopt;
     schedule.rounds = placed->rounds;
+    found.round_of = std::move(placed->round_of);
     found.moves = std::move(placed->moves);
-    const bool cut = found.moves.size() != moves_.moves.size();
+    SetRounds(found.round_of);
+    const bool cut = !found.moves.empty();
     if (cut) found.list = CollectPairs(found.moves, budget_);
     if (budget_.SpentNow()) return std::nullopt;
     const int64_t most = std::max(
         least, std::min(kPipelinePartsMax, busiest_.bits / schedule.rounds / kPipelinePartBitsMin));
-    const ScheduleCost cost(found.moves, cut ? *found.list : list_, moves_.segments, schedule,
-                            static_cast<int32_t>(most), links_, budget_);
+    const ScheduleCost cost(cut ? found.moves : moves_.moves, cut ? *found.list : list_,
+                            moves_.segments, schedule, static_cast<int32_t>(most), links_, budget_);
     if (budget_.SpentNow()) return std::nullopt;
     const auto choice = PartsChooser(cost, bound_, budget_).Choose(least, most, schedule.hops);
     schedule.parts = static_cast<int32_t>(choice.parts);
-    if (!found.moves.empty()) found.prediction = choice.prediction;
+    if (!moves_.moves.empty()) found.prediction = choice.prediction;
     if ((int64_t{schedule.parts} + schedule.hops - 1) * schedule.rounds > kWindowsMax) {
       return std::nullopt;
     }
     return found;
   }
 
-  const Moves& moves_;
+  Moves& moves_;
   const Atoms& atoms_;
   const Links& links_;
   const Schedule schedule_;
@@ -351,7 +377,7 @@ class Scheduler {
   const int64_t window_bits_;
   const int64_t parts_min_;
   Budget& budget_;
-  const PairList list_;
+  PairList list_;
   const Shares shares_;
   double bound_ = 0;  // seconds of the busiest link
   std::optional<Found> best_;
@@ -374,9 +400,8 @@ Schedule BareSchedule(const Moves& moves, const Busiest& busiest, int64_t window
 
 }  // namespace
 
-absl::StatusOr<Timeline> ScheduleWindows(const Moves& moves, const Atoms& atoms,
-                                         const Network& network, int64_t window_bytes,
-                                         int64_t parts_min, Budget& budget) {
+absl::StatusOr<Timeline> ScheduleWindows(Moves& moves, const Atoms& atoms, const Network& network,
+                                         int64_t window_bytes, int64_t parts_min, Budget& budget) {
   const int64_t window_bits = EffectiveWindowBytes(window_bytes) * 8;
   const Busiest busiest = FindBusiest(network, moves.moves, budget);
   RETURN_IF_ERROR(budget.Check());

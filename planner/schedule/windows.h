@@ -41,9 +41,10 @@ int64_t EffectiveWindowBytes(int64_t window_bytes);
 //   19 hops ask for more parts than fit between hand-overs (16 GiB: 1.03).
 //
 // RESOURCE_EXHAUSTED (reason TOO_MANY_WINDOWS) above kWindowsMax windows. `parts_min` asks for more
-// parts than that, to save memory. REQUIRES: all rounds of `moves` are 0.
-absl::StatusOr<Timeline> ScheduleWindows(const Moves& moves, const Atoms& atoms,
-                                         const Network& network, int64_t window_bytes,
-                                         int64_t parts_min, Budget& budget = Budget::Unlimited());
+// parts than that, to save memory. Takes moves.moves, which are most of the memory of a large plan:
+// the timeline has them. REQUIRES: all rounds of `moves` are 0.
+absl::StatusOr<Timeline> ScheduleWindows(Moves& moves, const Atoms& atoms, const Network& network,
+                                         int64_t window_bytes, int64_t parts_min,
+                                         Budget& budget = Budget::Unlimited());
 
 }  // namespace remesh::planner

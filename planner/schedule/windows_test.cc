@@ -16,7 +16,7 @@ using testing::MakeTestNetwork;
 constexpr int64_t kMega = int64_t{1} << 20;
 
 // The timeline of moves over hosts of one device and 1 GB/s.
-Timeline Scheduled(const Moves& moves, int32_t hosts, int64_t window_bytes, int64_t parts_min = 1) {
+Timeline Scheduled(Moves moves, int32_t hosts, int64_t window_bytes, int64_t parts_min = 1) {
   const Network network = MakeTestNetwork(hosts, 1, 1, 1000 * kMega);
   Atoms atoms;
   atoms.tapes.resize(1);  // of bits

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <utility>
 #include <vector>
@@ -19,11 +20,16 @@ class ChunkedList {
  public:
   static constexpr size_t kChunk = kMegabyteOf<T>;
 
+  // The first chunk takes `expected` values, if that is more: a list of no more is never copied.
+  explicit ChunkedList(size_t expected = 0) : chunk_(std::max(expected, kChunk)) {
+    if (expected > kChunk) Reserve(last_, expected);
+  }
+
   void push_back(const T& value) {
-    if (last_.size() == kChunk) BeginChunk();
+    if (last_.size() == chunk_) BeginChunk();
     last_.push_back(value);
   }
-  size_t size() const { return full_.size() * kChunk + last_.size(); }
+  size_t size() const { return full_size_ + last_.size(); }
 
   // All values, in the order they were added. The result must not be used once the budget is spent.
   std::vector<T> Take(Budget& budget) && {
@@ -32,8 +38,7 @@ class ChunkedList {
     Reserve(all, size());
     full_.push_back(std::move(last_));
     for (std::vector<T>& chunk : full_) {
-      if (budget.SpentNow()) break;
-      all.insert(all.end(), chunk.begin(), chunk.end());
+      Append(all, chunk, budget);
       std::vector<T>().swap(chunk);  // so that at most one chunk is in memory twice
     }
     return all;
@@ -41,12 +46,16 @@ class ChunkedList {
 
  private:
   void BeginChunk() {
+    full_size_ += last_.size();
     full_.push_back(std::move(last_));
     last_ = std::vector<T>();
     last_.reserve(kChunk);
+    chunk_ = kChunk;
   }
 
-  std::vector<std::vector<T>> full_;  // of kChunk values each
+  size_t chunk_;                      // the size of the last chunk once it is full
+  std::vector<std::vector<T>> full_;  // full chunks
+  size_t full_size_ = 0;
   std::vector<T> last_;
 };
 

@@ -40,6 +40,25 @@ TEST(ChunkedListTest, AValueMoreCopiesNoMoreThanAChunk) {
   EXPECT_LE(most_copied, kCountedChunk);
 }
 
+TEST(ChunkedListTest, AListAsLongAsExpectedIsNeverCopied) {
+  constexpr int64_t kExpected = 3 * kCountedChunk;
+  CountedList list(kExpected);
+  for (int64_t i = 0; i < kExpected; ++i) list.push_back(Counted(i));
+  const int64_t before = Counted::copies;
+  const std::vector<Counted> all = std::move(list).Take(Budget::Unlimited());
+  EXPECT_EQ(Counted::copies, before);
+  EXPECT_EQ(std::ssize(all), kExpected);
+}
+
+TEST(ChunkedListTest, ALongerListThanExpectedKeepsItsOrder) {
+  CountedList list(3 * kCountedChunk);
+  for (int64_t i = 0; i < 5 * kCountedChunk; ++i) list.push_back(Counted(i));
+  EXPECT_EQ(list.size(), 5u * kCountedChunk);
+  const std::vector<Counted> all = std::move(list).Take(Budget::Unlimited());
+  ASSERT_EQ(std::ssize(all), 5 * kCountedChunk);
+  for (int64_t i = 0; i < std::ssize(all); ++i) ASSERT_EQ(all[i].number, i);
+}
+
 TEST(ChunkedListTest, BetweenTwoLooksNoMoreThanAChunkIsCopied) {
   int64_t ignored = 0, looks = 0, most_copied = 0;
   CountedList list = Filled(5 * kCountedChunk + 7, ignored);

@@ -33,7 +33,7 @@ std::vector<int32_t> StableOrder(const std::vector<int32_t>& order, int32_t key_
 }
 
 // std::stable_sort() that looks at the budget; `values` must not be used once it is spent. Sorts
-// runs of 4096 values, then merges pairs of runs until one is left.
+// runs of 4096 values, then merges pairs of runs until all are in order.
 template <typename T, typename Less>
 void StableSort(std::vector<T>& values, const Less& less, Budget& budget) {
   constexpr size_t kRun = 4096;
@@ -44,6 +44,10 @@ void StableSort(std::vector<T>& values, const Less& less, Budget& budget) {
   }
   std::vector<T> merged;
   for (size_t run = kRun; run < size; run *= 2) {
+    bool in_order = true;
+    for (size_t i = kRun; i < size && in_order; i += kRun)
+      in_order = !less(values[i], values[i - 1]);
+    if (in_order) return;
     merged.clear();
     merged.reserve(size);
     for (size_t i = 0; i < size; i += 2 * run) {

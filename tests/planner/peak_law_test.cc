@@ -37,7 +37,7 @@ TEST(PeakLawTest, FewerStepsNeverFindLess) {
     const Atoms atoms = *MakeAtoms(asked, network);
     const DemandClasses demand = MakeDemandClasses(atoms, network);
     const Routings routings = MakeRoutings(Strategy::kOptimal, atoms, demand, network);
-    const Moves moves =
+    Moves moves =
         MakeMoves(Strategy::kOptimal, atoms, demand, routings, network, Budget::Unlimited());
     const auto timeline = ScheduleWindows(moves, atoms, network, asked.options.window_bytes, 64);
     ASSERT_TRUE(timeline.ok()) << timeline.status();
