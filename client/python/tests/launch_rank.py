@@ -52,5 +52,7 @@ if __name__ == "__main__":
         say(child=child.pid)
     status = leave(where, how)
     if how.startswith("resize:") and RANK == 1:
-        pathlib.Path(os.environ["REMESH_NEXT_SIZE_FILE"]).write_text(how.split(":")[1])
+        from remesh.job.leaving import ask_for_size
+
+        ask_for_size(int(how.split(":")[1]))
     sys.exit(status)

@@ -81,7 +81,8 @@ class LaunchTest(unittest.TestCase):
         self.addCleanup(self.errors.close)
 
     def start(self, *options, command=None, behaviour="", **environment):
-        rank = [sys.executable, "-I", "-S", str(_RANK), str(self.folder), behaviour]
+        light = [] if behaviour.startswith("resize") else ["-I", "-S"]  # without remesh
+        rank = [sys.executable, *light, str(_RANK), str(self.folder), behaviour]
         self.launcher = subprocess.Popen(
             [sys.executable, "-m", "remesh", "launch", *options, "--", *(command or rank)],
             stdout=subprocess.PIPE,

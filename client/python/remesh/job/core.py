@@ -11,7 +11,7 @@ from typing import Any, List, Mapping, Optional, Sequence, Union
 
 from remesh import client as clients
 from remesh import errors, forks, group, names, storage
-from remesh.job.leaving import Decision, GroupNotice, Notice, Reason
+from remesh.job.leaving import Decision, GroupNotice, Notice, Reason, ask_for_size
 from remesh.job.members import Members, introduction
 from remesh.job.pieces import Piece
 from remesh.job.restoring import Described, Found, Restorer
@@ -209,9 +209,13 @@ class Core:
             _LOG.info("job %s leaves after step %d: %s", self.name, step, reason.name)
         return reason is not None
 
-    def leave(self) -> None:
+    def leave(self, next_size: Optional[int] = None) -> None:
         """Makes all processes leave soon, so that the job can start again with another size: see
-        leaving(). One process is enough. In any thread."""
+        leaving(). One process is enough. In any thread. next_size: how many processes
+        `remesh launch` starts then; None: what it was told."""
+        if next_size is not None:
+            _check_positive("next_size", next_size)
+            ask_for_size(next_size)
         self._notice.tell(Reason.RESIZED)
 
     @property

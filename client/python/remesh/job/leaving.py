@@ -7,6 +7,8 @@ remesh.jax.notice has JAX's own.
 """
 
 import enum
+import os
+import pathlib
 from typing import List, Optional, Protocol, Set
 
 from remesh import group
@@ -18,6 +20,16 @@ class Reason(enum.IntEnum):
 
     RESIZED = 75  # EX_TEMPFAIL of sysexits.h: to be started again, with another size
     TOLD_TO_GO = 143  # 128 + SIGTERM, as shells say it
+
+
+def ask_for_size(size: int) -> None:
+    """Tells `remesh launch` how many processes the next world should have, if this one leaves.
+    Without it does nothing."""
+    path = os.environ.get("REMESH_NEXT_SIZE_FILE", "")
+    if path:
+        written = pathlib.Path(f"{path}.{os.getpid()}")
+        written.write_text(str(int(size)), encoding="ascii")
+        written.replace(path)
 
 
 class Notice(Protocol):
