@@ -10,10 +10,11 @@ bit by bit, and a process that does not come, or comes with something else, is n
 processes make the same calls in the same order, from one thread. docs/training.md has a table of
 what differs from JAX.
 
-group: who the processes are; None: those of use(), else of jax.distributed or torch.distributed,
+group: who the processes are; None: those of use() or join(), else of jax.distributed or torch.distributed,
 whichever is initialized, else this process alone.
 """
 
+import atexit
 import json
 import math
 import struct
@@ -22,11 +23,13 @@ from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
 
 import numpy as np
 
-from remesh import errors, group as groups, trees
+from remesh import client as clients
+from remesh import errors, names, trees
+from remesh import group as groups
 from remesh.group import Group, exchange
-from remesh.job.errors import StructureMismatch
 from remesh.job.leaving import Decision, GroupNotice, Notice
 from remesh.local_group import LocalGroup
+from remesh.server_group import ServerGroup
 
 MOST_BYTES = 64 << 20  # that a call moves, those of all processes together
 _ROUND_BYTES = 1 << 20  # of one exchange, those of all processes together
@@ -47,6 +50,24 @@ def use(group: Optional[Group]) -> None:
     for notice, _ in _preemptions.values():
         notice.close()
     _preemptions.clear()
+
+
+def join(job: str, *, deadline: float = 300.0) -> ServerGroup:
+    """Makes the processes that `remesh launch`, torchrun or another launcher started the group of
+    later calls, as the server knows them: world jobs/JOB/worlds/coordination. It needs no framework,
+    and may come before jax.distributed.initialize(). Returns the group, which leaves its world at
+    exit. deadline: of each call. Errors are those of remesh.connect() and ServerGroup."""
+    client = clients.connect()
+    group = ServerGroup(
+        f"{names.job_name(names.check_job(job))}/worlds/coordination",
+        client.channel,
+        deadline=deadline,
+        host=client.host.name,
+    )
+    atexit.register(client.close)
+    atexit.register(group.close)  # before the client
+    use(group)
+    return group
 
 
 def barrier(name: str, deadline: Optional[float] = None, *, group: Optional[Group] = None) -> None:
@@ -230,7 +251,7 @@ def _refuse_structures(call: str, ranks: List[List[int]], described: Dict[int, b
         name = differ[0]
         shown = [each.get(name, "no such leaf") for each in (mine, other)]
         have = [f"{name}: process {first} has {shown[0]}, process {second} has {shown[1]}"]
-    raise StructureMismatch(
+    raise errors.StructureMismatch(
         f"{call}: the trees of processes {groups.show_groups(ranks)} differ: {have[0]}"
     )
 
