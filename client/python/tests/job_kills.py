@@ -138,6 +138,8 @@ def plant(bug: str) -> None:
 
         def sealed(self, **named):
             answer = seal(self, **named)
+            if late:
+                self.read(1, wait=20.0)  # until all hosts have sealed, however slow they are
             for state, fields in late:
                 update(state, **fields)
             return answer
