@@ -65,6 +65,11 @@ BOARDS = {
         Panel("Bytes of moves", "Moved by executions when they end: between hosts and inside them.", "Bps", rate("remesh_execution_bytes_total", "path"), "{{path}}"),
         Panel("Bytes on the way", "Received from other hosts, window by window.", "Bps", rate("remesh_worker_transfer_bytes_total", "", ',direction="received"')),
         Panel("Attempts that ended in a wrong digest", "On arrival: broken memory or network. At the source: a trainer wrote during the move.", "none", rate("remesh_worker_digest_mismatches_total", "where", over="$__range"), "{{where}}"),
+        Panel("Rounds of worlds", "Exchanges of trainer processes that ended, by outcome.", "ops", rate("remesh_world_rounds_total", "outcome"), "{{outcome}}"),
+        Panel("Seconds of a round, median", "From its first member to its end.", "s", quantile(0.5, "remesh_world_round_seconds")),
+        Panel("Worlds by phase", "Worlds of trainer processes.", "none", "sum by (phase) (remesh_worlds{CHOSEN})", "{{phase}}"),
+        Panel("Members of worlds", "Processes in worlds, those that wait for one included.", "none", "sum(remesh_world_members{CHOSEN})"),
+        Panel("Oldest round that waits", "How long members of a world have waited for others; remeshctl worlds list says for whom.", "s", "max(remesh_world_oldest_round_seconds{CHOSEN})"),
         Panel("Memory that is owed", "What workers keep because nothing proves that it is free; remeshctl workers owed lists it.", "bytes", "sum(remesh_owed_bytes{CHOSEN})"),
     ],
     "moves": [

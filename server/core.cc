@@ -14,6 +14,7 @@
 #include "base/random_bytes.h"
 #include "base/status_macros.h"
 #include "server/caller.h"
+#include "server/coordination/coordinator.h"
 #include "server/planning/create_plan.h"
 #include "server/planning/execution_plan.h"
 #include "server/planning/place_state.h"
@@ -171,8 +172,13 @@ void Core::StartCoordinator(const SaveWorlds& known) {
            saved(reply.status());
          });
   };
+  coordination::Coordinator::Callbacks callbacks{
+      .save = std::move(save),
+      .round_ended = [this](coordination::Ending ending,
+                            absl::Duration duration) { observer_.OnRoundEnded(ending, duration); },
+      .figures = [this](const coordination::WorldFigures& worlds) { observer_.OnWorlds(worlds); }};
   coordinator_ = std::make_unique<coordination::Coordinator>(known.last_epoch, epochs,
-                                                             std::move(save), fences_);
+                                                             std::move(callbacks), fences_);
 }
 
 Core::~Core() {

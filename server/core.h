@@ -18,8 +18,8 @@
 #include "server/cache/plan_cache.h"
 #include "server/cache/plan_store.h"
 #include "server/controller/controller.h"
-#include "server/coordination/coordinator.h"
 #include "server/coordination/fences.h"
+#include "server/coordination/figures.h"
 #include "server/journal/journal_backup.h"
 #include "server/journal/journal_writer.h"
 #include "server/open_calls.h"
@@ -31,6 +31,10 @@
 #include "server/planning/thread_pool.h"
 
 namespace remesh::server {
+
+namespace coordination {
+class Coordinator;
+}
 
 // The other end of an Attach stream. Called on the core's strand; must not block.
 class WorkerSink {
@@ -63,6 +67,10 @@ class CoreObserver {
   // A question was answered with a plan. `compute_seconds`: how long that plan took when it was
   // computed.
   virtual void OnPlanned(const v1::Planning& planning, double compute_seconds) = 0;
+  // A round of a world ended; `duration` is 0 if it is not known. Called on the coordinator's thread.
+  virtual void OnRoundEnded(coordination::Ending, absl::Duration) {}
+  // About once a second, on the coordinator's thread.
+  virtual void OnWorlds(const coordination::WorldFigures&) {}
   // A few times a second.
   virtual void OnGauges(const ControllerGauges& gauges, const v1::CacheStats& plans) = 0;
   // The journal cannot be written: the process must end, because no further decision may be made.

@@ -27,6 +27,20 @@ const prometheus::Histogram::BucketBoundaries kPlanningSeconds = {
     0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05,
     0.1,    0.25,    0.5,    1,     2.5,    5,     10,   30,    60};
 
+// From a barrier of processes that come together to one that waits for a slow member.
+const prometheus::Histogram::BucketBoundaries kRoundSeconds = {0.001, 0.003, 0.01, 0.03, 0.1, 0.3,
+                                                               1,     3,     10,   30,   100, 300};
+
+constexpr coordination::Ending kEndings[] = {
+    coordination::Ending::kOk,           coordination::Ending::kNameMismatch,
+    coordination::Ending::kTimeout,      coordination::Ending::kStructureMismatch,
+    coordination::Ending::kValuesDiffer, coordination::Ending::kMemberLeft,
+    coordination::Ending::kMemberLost,   coordination::Ending::kResultsDiffer,
+    coordination::Ending::kTooLarge};
+
+constexpr v1::World::Phase kWorldPhases[] = {v1::World::FORMING, v1::World::FORMED,
+                                             v1::World::RETURNING, v1::World::OVER};
+
 }  // namespace
 
 ServerMetrics::ServerMetrics(prometheus::Registry& registry)
@@ -86,7 +100,27 @@ ServerMetrics::ServerMetrics(prometheus::Registry& registry)
               .Help("Seconds that the planner took for plans that were computed on request.")
               .Register(registry)
               .Add({}, kPlanningSeconds)),
+      worlds_(prometheus::BuildGauge()
+                  .Name("remesh_worlds")
+                  .Help("Worlds of trainer processes, by phase.")
+                  .Register(registry)),
+      world_members_(service::OneGauge(registry, "remesh_world_members",
+                                       "Processes in worlds, those that wait for one included.")),
+      rounds_(prometheus::BuildCounter()
+                  .Name("remesh_world_rounds_total")
+                  .Help("Rounds of worlds that ended, by outcome.")
+                  .Register(registry)),
+      round_seconds_(prometheus::BuildHistogram()
+                         .Name("remesh_world_round_seconds")
+                         .Help("Seconds from a round's first member to its end.")
+                         .Register(registry)
+                         .Add({}, kRoundSeconds)),
+      oldest_round_(
+          service::OneGauge(registry, "remesh_world_oldest_round_seconds",
+                            "How long the oldest round that waits has waited; 0 if none waits.")),
       cache_(registry) {
+  for (const auto ending : kEndings) rounds_.Add({{"outcome", Label(NameOf(ending))}});
+  OnWorlds({});
   for (const auto phase : kOutcomes)
     executions_.Add({{"outcome", Label(v1::Execution::Phase_Name(phase))}});
   for (const char* path : {"crossing", "local"}) bytes_.Add({{"path", path}});
@@ -112,6 +146,21 @@ void ServerMetrics::OnPlanned(const v1::Planning& planning, double compute_secon
   const auto way = by_way_.find(planning.cache());
   if (way != by_way_.end()) way->second->Observe(planning.seconds());
   if (planning.cache() == v1::Planning::MISS) compute_seconds_.Observe(compute_seconds);
+}
+
+void ServerMetrics::OnRoundEnded(coordination::Ending ending, absl::Duration duration) {
+  rounds_.Add({{"outcome", Label(NameOf(ending))}}).Increment();
+  if (duration > absl::ZeroDuration()) round_seconds_.Observe(absl::ToDoubleSeconds(duration));
+}
+
+void ServerMetrics::OnWorlds(const coordination::WorldFigures& worlds) {
+  for (const auto phase : kWorldPhases) {
+    const auto count = worlds.worlds.find(phase);
+    worlds_.Add({{"phase", Label(v1::World::Phase_Name(phase))}})
+        .Set(count == worlds.worlds.end() ? 0 : static_cast<double>(count->second));
+  }
+  world_members_.Set(static_cast<double>(worlds.members));
+  oldest_round_.Set(absl::ToDoubleSeconds(worlds.oldest_round));
 }
 
 void ServerMetrics::OnGauges(const ControllerGauges& gauges, const v1::CacheStats& plans) {

@@ -23,6 +23,8 @@ class ServerMetrics : public CoreObserver {
   void OnLog(const Note& note) override;
   void OnExecutionEnded(const ExecutionEnded& ended) override;
   void OnPlanned(const v1::Planning& planning, double compute_seconds) override;
+  void OnRoundEnded(coordination::Ending ending, absl::Duration duration) override;
+  void OnWorlds(const coordination::WorldFigures& worlds) override;
   void OnGauges(const ControllerGauges& gauges, const v1::CacheStats& plans) override;
   // Logs and ends the process. No one has been told of a decision that could not be written.
   void OnFatal(const absl::Status& status) override;
@@ -44,6 +46,11 @@ class ServerMetrics : public CoreObserver {
   prometheus::Family<prometheus::Histogram>& planning_seconds_;
   std::map<v1::Planning::Cache, prometheus::Histogram*> by_way_;  // constant after construction
   prometheus::Histogram& compute_seconds_;
+  prometheus::Family<prometheus::Gauge>& worlds_;
+  prometheus::Gauge& world_members_;
+  prometheus::Family<prometheus::Counter>& rounds_;
+  prometheus::Histogram& round_seconds_;
+  prometheus::Gauge& oldest_round_;
   CacheMetrics cache_;
 };
 

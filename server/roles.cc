@@ -193,6 +193,7 @@ const std::vector<MethodRule>& MethodRules() {
 
 bool IsRead(std::string_view method) {
   if (method == "CreatePlan" || method == "SuggestIntermediateSharding") return true;
+  if (method == "Exchange" || method == "AgreeStep") return true;  // only between members
   const std::vector<MethodRule>& rules = MethodRules();
   return std::any_of(rules.begin(), rules.end(), [&](const MethodRule& rule) {
     return rule.method == method && Has(rule, Role::kViewer);

@@ -43,7 +43,7 @@ struct MethodRule {
 const std::vector<MethodRule>& MethodRules();
 
 // Whether the method changes nothing that others rely on: a viewer may call it, or it asks for a
-// plan. `method` is the name alone, such as "GetPlan".
+// plan, or members of one world call it among themselves. `method` is the name alone, such as "GetPlan".
 bool IsRead(std::string_view method);
 
 // Authorizes by MethodRules(). PERMISSION_DENIED (NO_ROLE, ROLE_DENIED) names identity and method,

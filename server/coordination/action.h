@@ -9,6 +9,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/time/time.h"
 #include "remesh/v1/coordination.pb.h"
 #include "server/coordination/outcome.h"
 #include "server/coordination/process.h"
@@ -35,6 +36,13 @@ struct AnswerStep {
 struct EndSession {
   SessionId session = 0;
   absl::Status status = absl::AbortedError("the member joined again");
+};
+
+// A round has its outcome: for figures. `since`: when its first member came; InfinitePast if that
+// was before a restart of the server.
+struct RoundEnded {
+  Ending ending = Ending::kOk;
+  absl::Time since;
 };
 
 // A world as its members see it.
@@ -71,7 +79,7 @@ struct RaiseEpoch {
 };
 
 using Action = std::variant<Answer, AnswerStep, EndSession, SendFormed, Send, SaveEpoch,
-                            ForgetScope, RaiseEpoch>;
+                            ForgetScope, RaiseEpoch, RoundEnded>;
 using Actions = std::vector<Action>;
 
 }  // namespace remesh::server::coordination

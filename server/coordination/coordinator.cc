@@ -15,6 +15,7 @@ namespace {
 
 // How late a deadline may be noticed, while there are members and while there are none.
 constexpr absl::Duration kTick = absl::Milliseconds(10);
+constexpr absl::Duration kFiguresTime = absl::Seconds(1);
 constexpr absl::Duration kIdleTick = absl::Milliseconds(200);
 // A tick that is later than twice this was held up with the whole process.
 constexpr auto kPauseInterval = std::chrono::milliseconds(250);
@@ -27,14 +28,15 @@ absl::Status Stopping() {
 }  // namespace
 
 Coordinator::Coordinator(int64_t last_epoch, const std::map<std::string, KnownEpoch>& known,
-                         SaveFn save, Fences& fences)
-    : save_(std::move(save)),
+                         Callbacks callbacks, Fences& fences)
+    : callbacks_(std::move(callbacks)),
       fences_(fences),
       start_(SteadyClock().Now()),
       start_wall_(absl::Now()),
       pause_(kPauseInterval),
       registry_(last_epoch, known, start_wall_),
-      keep_alive_at_(start_wall_) {
+      keep_alive_at_(start_wall_),
+      figures_at_(start_wall_) {
   for (const auto& [scope, each] : known) fences_.Set(scope, each.epoch);
   pause_.Start(start_);
   queue_.Post([this] { Tick(); });
@@ -58,6 +60,10 @@ void Coordinator::Tick() {
   registry_.OnTime(now, actions);
   Perform(std::move(actions));
   SendKeepAlives(now);
+  if (now >= figures_at_) {
+    figures_at_ = now + kFiguresTime;
+    callbacks_.figures(registry_.figures(now));
+  }
   queue_.PostAfter(sessions_.empty() ? kIdleTick : kTick, [this] { Tick(); });
 }
 
@@ -229,21 +235,27 @@ void Coordinator::Do(coordination::Send& action) {
 
 void Coordinator::Do(SaveEpoch& action) {
   const KnownEpoch present{.epoch = action.epoch, .size = action.size, .formed = Now()};
-  save_(action.scope, present, action.epoch, [this, scope = action.scope](absl::Status status) {
-    Post([this, scope, status = std::move(status)] {
-      Actions actions;
-      registry_.OnSaved(scope, status, Now(), actions);
-      Perform(std::move(actions));
-    });
-  });
+  callbacks_.save(action.scope, present, action.epoch,
+                  [this, scope = action.scope](absl::Status status) {
+                    Post([this, scope, status = std::move(status)] {
+                      Actions actions;
+                      registry_.OnSaved(scope, status, Now(), actions);
+                      Perform(std::move(actions));
+                    });
+                  });
 }
 
 void Coordinator::Do(ForgetScope& action) {
   fences_.Forget(action.scope);
   // If it is not written, the scope is forgotten later: it is known again after the next start.
-  save_(action.scope, std::nullopt, action.last_epoch, [](const absl::Status&) {});
+  callbacks_.save(action.scope, std::nullopt, action.last_epoch, [](const absl::Status&) {});
 }
 
 void Coordinator::Do(RaiseEpoch& action) { fences_.Set(action.scope, action.epoch); }
+
+void Coordinator::Do(RoundEnded& action) {
+  const bool known = action.since != absl::InfinitePast();
+  callbacks_.round_ended(action.ending, known ? Now() - action.since : absl::ZeroDuration());
+}
 
 }  // namespace remesh::server::coordination

@@ -49,9 +49,17 @@ class Coordinator {
   using SaveFn = std::function<void(const std::string& scope, std::optional<KnownEpoch> present,
                                     int64_t last_epoch, SavedFn saved)>;
 
-  // `save` and `fences` must outlive this.
-  Coordinator(int64_t last_epoch, const std::map<std::string, KnownEpoch>& known, SaveFn save,
-              Fences& fences);
+  // `round_ended`: with how long a round took, or 0 if that is not known. `figures`: about once a
+  // second. Both are called on the coordinator's thread.
+  struct Callbacks {
+    SaveFn save;
+    std::function<void(Ending, absl::Duration)> round_ended = [](Ending, absl::Duration) {};
+    std::function<void(const WorldFigures&)> figures = [](const WorldFigures&) {};
+  };
+
+  // `fences` must outlive this, and so must what the callbacks use.
+  Coordinator(int64_t last_epoch, const std::map<std::string, KnownEpoch>& known,
+              Callbacks callbacks, Fences& fences);
   ~Coordinator() { Stop(); }
 
   // The stream must say when it has ended, whoever ended it. `request`: checked here; the scope must
@@ -110,9 +118,10 @@ class Coordinator {
   void Do(SaveEpoch& action);
   void Do(ForgetScope& action);
   void Do(RaiseEpoch& action);
+  void Do(RoundEnded& action);
   MemberSink* SinkOf(SessionId session);
 
-  const SaveFn save_;
+  const Callbacks callbacks_;
   Fences& fences_;
   const Timestamp start_;  // of the steady clock
   const absl::Time start_wall_;
@@ -124,6 +133,7 @@ class Coordinator {
   absl::flat_hash_map<SessionId, Session> sessions_;
   absl::flat_hash_map<CallId, Call> calls_;
   absl::Time keep_alive_at_;
+  absl::Time figures_at_;
   bool shut_down_ = false;
 
   TaskQueue queue_;  // last: its tasks use all of the above

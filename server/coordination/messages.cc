@@ -96,9 +96,9 @@ absl::Status CheckPayload(Mode mode, const std::string& payload) {
 }
 
 absl::StatusOr<Ending> EndingOf(const std::string& name) {
-  for (const Ending ending :
-       {Ending::kOk, Ending::kNameMismatch, Ending::kStructureMismatch, Ending::kValuesDiffer,
-        Ending::kTimeout, Ending::kMemberLeft, Ending::kMemberLost, Ending::kResultsDiffer}) {
+  for (const Ending ending : {Ending::kOk, Ending::kNameMismatch, Ending::kStructureMismatch,
+                              Ending::kValuesDiffer, Ending::kTimeout, Ending::kMemberLeft,
+                              Ending::kMemberLost, Ending::kResultsDiffer, Ending::kTooLarge}) {
     if (name == NameOf(ending)) return ending;
   }
   return InvalidField("outcome", name, "must be OK or the reason of an error of Exchange");

@@ -131,6 +131,19 @@ Outcome DecideBroadcast(const Contributions& contributions, int root) {
   return outcome;
 }
 
+// The outcome, unless its payloads are too large to be sent to all who get them.
+Outcome Sendable(const Contributions& contributions, Outcome outcome) {
+  const size_t receivers = outcome.to == -1 ? contributions.size() : 1;
+  size_t bytes = 0;
+  for (const absl::Cord& payload : outcome.payloads) {
+    bytes += std::max(payload.size(), kPayloadCost);
+  }
+  if (bytes <= kSentMax / receivers) return outcome;
+  return Failure(Ending::kTooLarge, absl::StrCat(contributions.begin()->second.name, ": ", bytes,
+                                                 " bytes for each of ", receivers,
+                                                 " members are more than ", kSentMax));
+}
+
 // Lengths go in front, so that no two outcomes give the same bytes.
 void Append(XXH3_state_t* state, const std::string& bytes) {
   const uint64_t length = bytes.size();
@@ -158,6 +171,8 @@ std::string NameOf(Ending ending) {
       return "MEMBER_LOST";
     case Ending::kResultsDiffer:
       return "RESULTS_DIFFER";
+    case Ending::kTooLarge:
+      return "TOO_LARGE";
   }
   return "?";
 }
@@ -171,9 +186,9 @@ Outcome Failure(Ending ending, std::string message) {
 
 absl::Status StatusOf(const Outcome& outcome) {
   if (outcome.ending == Ending::kOk) return absl::OkStatus();
-  const absl::StatusCode code = outcome.ending == Ending::kTimeout
-                                    ? absl::StatusCode::kDeadlineExceeded
-                                    : absl::StatusCode::kFailedPrecondition;
+  absl::StatusCode code = absl::StatusCode::kFailedPrecondition;
+  if (outcome.ending == Ending::kTimeout) code = absl::StatusCode::kDeadlineExceeded;
+  if (outcome.ending == Ending::kTooLarge) code = absl::StatusCode::kResourceExhausted;
   return MakeError(code, outcome.message, {.reason = NameOf(outcome.ending), .metadata = {}});
 }
 
@@ -188,9 +203,9 @@ Outcome Decide(const Contributions& contributions, const std::vector<std::string
     case Mode::kAgree:
       return DecideAgreement(contributions, hosts);
     case Mode::kBroadcast:
-      return DecideBroadcast(contributions, first.root);
+      return Sendable(contributions, DecideBroadcast(contributions, first.root));
     case Mode::kGather:
-      return DecideGather(contributions, first.root);
+      return Sendable(contributions, DecideGather(contributions, first.root));
   }
   return Outcome();
 }

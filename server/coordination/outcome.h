@@ -28,6 +28,10 @@ struct Contribution {
 
 inline constexpr size_t kDigestBytes = 16;
 inline constexpr size_t kLeafDigestsMax = 64;
+// Bytes of payloads that a round may send to all its members together. Each payload counts at least
+// kPayloadCost, for what it takes beside its bytes.
+inline constexpr size_t kSentMax = size_t{1} << 30;
+inline constexpr size_t kPayloadCost = 64;
 
 // Ranks, processes and groups of ranks that a message names.
 inline constexpr size_t kNamedMax = 16;
@@ -44,6 +48,7 @@ enum class Ending {
   kMemberLeft,
   kMemberLost,
   kResultsDiffer,
+  kTooLarge,
 };
 
 // How errors call it: "BARRIER_TIMEOUT".
@@ -65,15 +70,15 @@ struct Outcome {
 // A failure.
 Outcome Failure(Ending ending, std::string message);
 
-// The error of a failure: DEADLINE_EXCEEDED for BARRIER_TIMEOUT, else FAILED_PRECONDITION, with the
-// ending's name as its reason. OK for OK.
+// The error of a failure, with the ending's name as its reason: DEADLINE_EXCEEDED for
+// BARRIER_TIMEOUT, RESOURCE_EXHAUSTED for TOO_LARGE, else FAILED_PRECONDITION. OK for OK.
 absl::Status StatusOf(const Outcome& outcome);
 
 // Of a round to which every member contributed. `hosts`: of each rank, for messages.
 //
 // NAME_MISMATCH if they are at different calls (name, mode or root), and then who is at which;
 // STRUCTURE_MISMATCH, VALUES_DIFFER of an agreement: which groups of ranks have the same, and the
-// first group of leaves that differs. Else OK.
+// first group of leaves that differs; TOO_LARGE above kSentMax. Else OK.
 Outcome Decide(const Contributions& contributions, const std::vector<std::string>& hosts);
 
 // Of a round whose deadline passed: names who was absent as rank@host, and who is at another call.

@@ -132,5 +132,22 @@ TEST(OutcomeTest, TheDigestTellsEverythingApart) {
   EXPECT_NE(DigestOf(Failure(Ending::kTimeout, "")), DigestOf(Failure(Ending::kMemberLost, "")));
 }
 
+TEST(OutcomeTest, WhatCannotBeSentToAllIsTooLarge) {
+  const absl::Cord large(std::string(size_t{3} << 20, 'x'));
+  Contributions contributions;
+  std::vector<std::string> hosts;
+  for (int rank = 0; rank < 20; ++rank) {
+    contributions[rank] = {.name = "load", .mode = Mode::kGather, .root = -1, .payload = large};
+    hosts.push_back("h");
+  }
+  const Outcome outcome = Decide(contributions, hosts);
+  EXPECT_EQ(outcome.ending, Ending::kTooLarge);
+  EXPECT_EQ(outcome.message,
+            "load: 62914560 bytes for each of 20 members are more than 1073741824");
+  EXPECT_EQ(StatusOf(outcome).code(), absl::StatusCode::kResourceExhausted);
+  for (auto& [rank, each] : contributions) each.root = 0;
+  EXPECT_EQ(Decide(contributions, hosts).ending, Ending::kOk) << "one receiver";
+}
+
 }  // namespace
 }  // namespace remesh::server::coordination

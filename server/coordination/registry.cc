@@ -158,6 +158,7 @@ absl::Status Registry::JoinAgain(const std::string& name, SessionId session, Ret
   if (returned.agreed_step) scope.steps.Recall(*returned.agreed_step);
   SendBack(scope, rank, /*with_members=*/false, actions);
   scope.steps.Settle(*scope.world, now, actions);
+  CountHeld(scope);
   EndIfOver(scope, now, actions);
   return absl::OkStatus();
 }
@@ -215,9 +216,17 @@ void Registry::Exchange(CallId call, const Caller& caller, uint64_t sequence,
     actions.push_back(Answer{call, scope.status()});
     return;
   }
+  (*scope)->world->SetRoom(kHeldMax - std::min(held_, kHeldMax));
   (*scope)->world->Exchange(call, caller.rank, caller.nonce, sequence, std::move(contribution),
                             deadline, now, actions);
+  CountHeld(**scope);
   EndIfOver(**scope, now, actions);
+}
+
+void Registry::CountHeld(Scope& scope) {
+  held_ -= scope.held;
+  scope.held = scope.world ? scope.world->held() : 0;
+  held_ += scope.held;
 }
 
 void Registry::AgreeStep(CallId call, const Caller& caller, int64_t step, absl::Time deadline,
@@ -241,6 +250,7 @@ void Registry::OnCallGone(const std::string& name, CallId call) {
 absl::Status Registry::Leave(const Caller& caller, absl::Time now, Actions& actions) {
   ASSIGN_OR_RETURN(Scope* const scope, FindFor(caller));
   scope->world->Leave(caller.rank, actions);
+  CountHeld(*scope);
   scope->steps.Settle(*scope->world, now, actions);
   if (const std::optional<SessionId> session = scope->world->SessionOf(caller.rank)) {
     actions.push_back(EndSession{*session, absl::OkStatus()});
@@ -321,6 +331,7 @@ void Registry::OnSaved(const std::string& name, const absl::Status& status, absl
     sessions.push_back(each.session);
   }
   scope.world.emplace(std::move(members), sessions);
+  CountHeld(scope);
   scope.world->OnSessionEnd(0, now);  // of those whose stream has ended
   actions.push_back(RaiseEpoch{name, scope.epoch});
   const auto formed = std::make_shared<FormedWorld>();
@@ -378,6 +389,9 @@ void Registry::OnTime(absl::Time now, Actions& actions) {
       scope.world->OnTime(now, actions);
       scope.steps.Settle(*scope.world, now, actions);
       EndIfOver(scope, now, actions);
+      const bool over = scope.world->over() != nullptr;
+      if (over && now >= scope.since + kAskAgainTime) scope.world->ForgetRounds();
+      CountHeld(scope);
     }
     for (auto& [attempt, forming] : scope.forming) {
       if (now < forming.LateTime()) continue;
@@ -430,7 +444,7 @@ v1::World Registry::Describe(const std::string& name, const Scope& scope) const 
   world.set_min_size(scope.min_size);
   world.set_max_size(scope.max_size);
   *world.mutable_since() = TimestampOf(scope.since);
-  SetPhaseOf(scope, world);
+  world.set_phase(PhaseOf(scope));
   if (scope.preempt) *world.mutable_preempt() = *scope.preempt;
   if (scope.world) {
     for (int rank = 0; rank < scope.size; ++rank) {
@@ -453,15 +467,23 @@ v1::World Registry::Describe(const std::string& name, const Scope& scope) const 
   return world;
 }
 
-void Registry::SetPhaseOf(const Scope& scope, v1::World& world) const {
+v1::World::Phase Registry::PhaseOf(const Scope& scope) const {
   const bool lives = scope.world && scope.world->over() == nullptr;
-  if (lives) {
-    world.set_phase(scope.world->returning() ? v1::World::RETURNING : v1::World::FORMED);
-  } else if (scope.saving || !scope.forming.empty()) {
-    world.set_phase(v1::World::FORMING);
-  } else {
-    world.set_phase(scope.world ? v1::World::OVER : v1::World::RETURNING);
+  if (lives) return scope.world->returning() ? v1::World::RETURNING : v1::World::FORMED;
+  if (scope.saving || !scope.forming.empty()) return v1::World::FORMING;
+  return scope.world ? v1::World::OVER : v1::World::RETURNING;
+}
+
+WorldFigures Registry::figures(absl::Time now) const {
+  WorldFigures figures;
+  figures.members = static_cast<int64_t>(sessions_.size());
+  for (const auto& [name, scope] : scopes_) {
+    ++figures.worlds[PhaseOf(scope)];
+    if (!scope.world) continue;
+    const absl::Time since = scope.world->OldestWaiting();
+    figures.oldest_round = std::max(figures.oldest_round, now - std::min(since, now));
   }
+  return figures;
 }
 
 }  // namespace remesh::server::coordination

@@ -13,6 +13,7 @@
 #include "absl/time/time.h"
 #include "remesh/v1/coordination.pb.h"
 #include "server/coordination/action.h"
+#include "server/coordination/figures.h"
 #include "server/coordination/forming.h"
 #include "server/coordination/step_agreement.h"
 #include "server/coordination/world.h"
@@ -24,6 +25,10 @@ inline constexpr size_t kScopesMax = 10'000;
 inline constexpr absl::Duration kForgetAfter = absl::Hours(24 * 7);
 // Join streams at once, of all worlds.
 inline constexpr size_t kSessionsMax = 65'536;
+// Bytes of payloads of all worlds together, and how long those of a world that is over are kept for
+// members that ask again.
+inline constexpr size_t kHeldMax = size_t{256} << 20;
+inline constexpr absl::Duration kAskAgainTime = absl::Seconds(60);
 
 // What is on disk of the present world of a scope.
 struct KnownEpoch {
@@ -93,6 +98,7 @@ class Registry {
   // Those whose names begin with `prefix`: by name, after the name `after`, at most `most`.
   std::vector<v1::World> List(std::string_view prefix, std::string_view after, size_t most) const;
   size_t sessions() const { return sessions_.size(); }
+  WorldFigures figures(absl::Time now) const;
 
  private:
   // Members of a world whose epoch is being written.
@@ -115,6 +121,7 @@ class Registry {
     std::optional<Saving> saving;
     std::optional<v1::WorldEvent::Preempt> preempt;
     StepAgreement steps;
+    size_t held = 0;  // of `held_`
   };
 
   absl::Status MakeRoom(const std::string& scope, Actions& actions);
@@ -128,14 +135,16 @@ class Registry {
   absl::Time BlockedUntil(const Scope& scope) const;
   void TryForm(const std::string& name, Scope& scope, absl::Time now, Actions& actions);
   void RefuseTaken(Scope& scope, Actions& actions);
+  void CountHeld(Scope& scope);
   void EndIfOver(Scope& scope, absl::Time now, Actions& actions);
-  void SetPhaseOf(const Scope& scope, v1::World& world) const;
+  v1::World::Phase PhaseOf(const Scope& scope) const;
   bool HasNoProcess(const Scope& scope) const;
   v1::World Describe(const std::string& name, const Scope& scope) const;
 
   std::map<std::string, Scope, std::less<>> scopes_;
   absl::flat_hash_map<SessionId, std::string> sessions_;  // scope of each
   int64_t last_epoch_ = 0;
+  size_t held_ = 0;  // bytes of payloads, of all worlds
   absl::Time return_until_;
 };
 

@@ -383,5 +383,46 @@ TEST_F(RegistryTest, TheOldestWorldWithoutMembersMakesRoom) {
   EXPECT_EQ(rest[0].name(), "jobs/b/worlds/90") << "9 is gone";
 }
 
+TEST_F(RegistryTest, ARoundThatNeedsMoreRoomThanThereIsEndsForAll) {
+  constexpr int kMembers = 66;  // of 4 MiB each: more than 256 MiB
+  Form(kMembers);
+  const absl::Cord payload(std::string(size_t{4} << 20, 'x'));
+  for (int process = 1; process <= kMembers; ++process) {
+    Actions actions;
+    registry_.Exchange(process, CallerOf(process, 1), 0,
+                       {.name = "load", .mode = Mode::kGather, .payload = payload},
+                       now_ + absl::Seconds(300), now_, actions);
+    Carry(std::move(actions));
+  }
+  for (int process = 1; process <= kMembers; ++process) {
+    EXPECT_EQ(answers_[process], "TOO_LARGE") << process;
+  }
+  for (int process = 1; process <= kMembers; ++process) Exchange(100 + process, process, 1, 1);
+  EXPECT_EQ(answers_[100 + kMembers], "OK") << "the room is free again";
+}
+
+TEST_F(RegistryTest, TheEndOfAWorldIsTheAnswerOnceItsRoundsAreForgotten) {
+  Form(2);
+  Exchange(10, 1, 1);
+  Exchange(11, 2, 1);
+  EndSession(2);
+  Pass(kRejoinTime);
+  Exchange(12, 1, 1);
+  EXPECT_EQ(answers_[12], "OK") << "asked again";
+  Pass(kAskAgainTime);
+  Exchange(13, 1, 1);
+  EXPECT_EQ(answers_[13], "MEMBER_LOST");
+}
+
+TEST_F(RegistryTest, FiguresSayHowLongTheOldestRoundHasWaited) {
+  Form(2);
+  EXPECT_EQ(registry_.figures(now_).oldest_round, absl::ZeroDuration());
+  Exchange(10, 1, 1);
+  const WorldFigures figures = registry_.figures(now_ + absl::Seconds(7));
+  EXPECT_EQ(figures.oldest_round, absl::Seconds(7));
+  EXPECT_EQ(figures.members, 2);
+  EXPECT_EQ(figures.worlds.at(v1::World::FORMED), 1);
+}
+
 }  // namespace
 }  // namespace remesh::server::coordination

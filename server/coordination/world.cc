@@ -27,6 +27,12 @@ bool NeedsContributions(const std::optional<Outcome>& outcome) {
   return !outcome || outcome->ending == Ending::kOk;
 }
 
+Outcome NoRoom(const Contribution& contribution) {
+  return Failure(Ending::kTooLarge,
+                 absl::StrCat(contribution.name, ": the server has no room for another ",
+                              contribution.payload.size(), " bytes of payloads"));
+}
+
 }  // namespace
 
 World::World(std::vector<Member> members, const std::vector<SessionId>& sessions)
@@ -84,14 +90,15 @@ absl::Status World::CheckMayJoin(int rank, const Member& member) const {
 // Takes over what the member knows of rounds that ended before the restart.
 void World::Recall(int rank, std::vector<Finished> finished) {
   for (Finished& each : finished) {
-    members_[rank].contributed = each.sequence + 1;
     Round& round = rounds_[each.sequence];
+    if (members_[rank].contributed <= each.sequence) ++round.came;
+    members_[rank].contributed = each.sequence + 1;
     if (each.outcome.ending != Ending::kOk) {
       round.outcome = std::move(each.outcome);
       continue;
     }
     round.digest = std::move(each.digest);
-    round.contributions[rank] = std::move(each.contribution);
+    AddContribution(round, rank, std::move(each.contribution));
   }
 }
 
@@ -117,16 +124,15 @@ void World::OnSessionEnd(SessionId session, absl::Time now) {
 
 void World::Leave(int rank, Actions& actions) {
   Seat& seat = members_[rank];
-  seat.left = true;
+  if (std::exchange(seat.left, true)) return;
+  ++left_;
   seat.lost_at = absl::InfiniteFuture();
   std::vector<uint64_t> open;
   for (const auto& [sequence, round] : rounds_) {
     if (!round.outcome) open.push_back(sequence);
   }
   for (uint64_t sequence : open) Settle(sequence, actions);
-  const bool all_left =
-      std::all_of(members_.begin(), members_.end(), [](const Seat& each) { return each.left; });
-  if (all_left) End(Failure(Ending::kMemberLeft, "all members have left"), actions);
+  if (left_ == size()) End(Failure(Ending::kMemberLeft, "all members have left"), actions);
 }
 
 void World::Exchange(CallId call, int rank, const std::string& nonce, uint64_t sequence,
@@ -145,8 +151,14 @@ void World::Exchange(CallId call, int rank, const std::string& nonce, uint64_t s
   }
   Round& round = rounds_[sequence];
   Seat& seat = members_[rank];
+  if (seat.contributed <= sequence) ++round.came;
   seat.contributed = std::max(seat.contributed, sequence + 1);
-  if (NeedsContributions(round.outcome)) round.contributions[rank] = std::move(contribution);
+  // While members are joining again, one of them may have the outcome already.
+  const bool open = !returning() && !round.outcome && round.digest.empty();
+  if (open && contribution.payload.size() > room_) {
+    SetOutcome(round, NoRoom(contribution), actions);
+  }
+  if (NeedsContributions(round.outcome)) AddContribution(round, rank, std::move(contribution));
   if (round.since == absl::InfinitePast()) round.since = now;
   round.deadline = std::min(round.deadline, deadline);
   const auto [earlier, added] = round.calls.emplace(rank, call);
@@ -155,7 +167,21 @@ void World::Exchange(CallId call, int rank, const std::string& nonce, uint64_t s
     earlier->second = call;
   }
   Settle(sequence, actions);
-  DropRounds();
+  // When all have come to a round, they have the outcome of the one before.
+  if (rounds_.at(sequence).came == size() || left_ > 0) DropRounds();
+}
+
+void World::AddContribution(Round& round, int rank, Contribution contribution) {
+  const size_t bytes = contribution.payload.size();
+  const auto [at, added] = round.contributions.try_emplace(rank, std::move(contribution));
+  if (!added) return;  // the same, again
+  round.bytes += bytes;
+  held_ += bytes;
+}
+
+void World::DropContributions(Round& round) {
+  held_ -= std::exchange(round.bytes, 0);
+  round.contributions.clear();
 }
 
 absl::Status World::CheckMember(int rank, const std::string& nonce) const {
@@ -181,6 +207,14 @@ std::vector<World::Waiting> World::WaitingRounds() const {
     }
   }
   return waiting;
+}
+
+absl::Time World::OldestWaiting() const {
+  absl::Time oldest = absl::InfiniteFuture();
+  for (const auto& [sequence, round] : rounds_) {
+    if (!round.outcome && !round.contributions.empty()) oldest = std::min(oldest, round.since);
+  }
+  return oldest;
 }
 
 absl::Status World::CheckContribution(int rank, const std::string& nonce, uint64_t sequence,
@@ -221,8 +255,11 @@ void World::OnCallGone(CallId call) {
 void World::Settle(uint64_t sequence, Actions& actions) {
   if (returning()) return;
   Round& round = rounds_[sequence];
-  if (!round.outcome) round.outcome = OutcomeOf(sequence);
-  if (!round.outcome) return;
+  if (!round.outcome) {
+    std::optional<Outcome> outcome = OutcomeOf(sequence);
+    if (!outcome) return;
+    SetOutcome(round, *std::move(outcome), actions);
+  }
   if (round.outcome->ending == Ending::kResultsDiffer) {
     End(*round.outcome, actions);
     return;
@@ -230,9 +267,15 @@ void World::Settle(uint64_t sequence, Actions& actions) {
   AnswerCalls(round, actions);
 }
 
+void World::SetOutcome(Round& round, Outcome outcome, Actions& actions) {
+  actions.push_back(RoundEnded{outcome.ending, round.since});
+  round.outcome = std::move(outcome);
+}
+
 // Nothing while members are awaited.
 std::optional<Outcome> World::OutcomeOf(uint64_t sequence) const {
   const Round& round = rounds_.at(sequence);
+  if (left_ == 0 && round.contributions.size() < members_.size()) return std::nullopt;
   for (int rank = 0; rank < size(); ++rank) {
     if (round.contributions.contains(rank)) continue;
     if (!members_[rank].left) return std::nullopt;
@@ -252,7 +295,7 @@ void World::AnswerCalls(Round& round, Actions& actions) {
     actions.push_back(Answer{call, For(rank, *round.outcome), round.digest});
   }
   round.calls.clear();
-  if (!NeedsContributions(round.outcome)) round.contributions.clear();
+  if (!NeedsContributions(round.outcome)) DropContributions(round);
 }
 
 void World::OnTime(absl::Time now, Actions& actions) {
@@ -271,7 +314,7 @@ void World::OnTime(absl::Time now, Actions& actions) {
       End(NotRepeated(round), actions);
       return;
     }
-    round.outcome = TimedOut(round.contributions, Hosts());
+    SetOutcome(round, TimedOut(round.contributions, Hosts()), actions);
     AnswerCalls(round, actions);
   }
 }
@@ -307,7 +350,7 @@ void World::End(Outcome why, Actions& actions) {
   over_ = std::move(why);
   return_deadline_ = absl::InfiniteFuture();
   for (auto& [sequence, round] : rounds_) {
-    if (!round.outcome) round.outcome = *over_;
+    if (!round.outcome) SetOutcome(round, *over_, actions);
     AnswerCalls(round, actions);
   }
 }
@@ -319,7 +362,15 @@ void World::DropRounds() {
     if (!seat.left) needed = std::min(needed, seat.contributed);
   }
   // A member may ask again for the last round that it contributed to.
-  while (!rounds_.empty() && rounds_.begin()->first + 1 < needed) rounds_.erase(rounds_.begin());
+  while (!rounds_.empty() && rounds_.begin()->first + 1 < needed) {
+    DropContributions(rounds_.begin()->second);
+    rounds_.erase(rounds_.begin());
+  }
+}
+
+void World::ForgetRounds() {
+  rounds_.clear();
+  held_ = 0;
 }
 
 std::vector<std::string> World::Hosts() const {

@@ -87,6 +87,12 @@ class World {
   bool HasLeft(int rank) const { return members_[rank].left; }
   // The member whose loss ended the world, if one did.
   std::optional<int> lost() const { return lost_; }
+  // Bytes of payloads that it holds, and how many more it may take: a round that would need more
+  // ends in TOO_LARGE.
+  size_t held() const { return held_; }
+  void SetRoom(size_t bytes) { room_ = bytes; }
+  // Drops all rounds of a world that is over: its end is the answer to calls that still come.
+  void ForgetRounds();
   // Rounds that wait for members.
   struct Waiting {
     uint64_t sequence = 0;
@@ -96,6 +102,8 @@ class World {
     std::vector<int> absent;
   };
   std::vector<Waiting> WaitingRounds() const;
+  // When the oldest of them began; InfiniteFuture if none waits.
+  absl::Time OldestWaiting() const;
 
   int size() const { return static_cast<int>(members_.size()); }
   bool returning() const { return return_deadline_ != absl::InfiniteFuture(); }
@@ -114,6 +122,8 @@ class World {
     Contributions contributions;
     absl::Time since = absl::InfinitePast();  // when the first call of it came
     absl::Time deadline = absl::InfiniteFuture();
+    int came = 0;                 // members that contributed
+    size_t bytes = 0;             // of payloads
     std::map<int, CallId> calls;  // that wait, by rank
     std::optional<Outcome> outcome;
     std::string digest;  // of the outcome that a member has; "" if none said so
@@ -133,6 +143,9 @@ class World {
   void End(Outcome why, Actions& actions);
   void Lose(int rank, const std::string& why, Actions& actions);
   Outcome NotRepeated(const Round& round) const;
+  void SetOutcome(Round& round, Outcome outcome, Actions& actions);
+  void AddContribution(Round& round, int rank, Contribution contribution);
+  void DropContributions(Round& round);
   void AnswerCalls(Round& round, Actions& actions);
   void DropRounds();
   std::vector<std::string> Hosts() const;
@@ -143,6 +156,9 @@ class World {
   absl::Time return_deadline_ = absl::InfiniteFuture();
   std::optional<Outcome> over_;
   std::optional<int> lost_;
+  int left_ = 0;  // members
+  size_t held_ = 0;
+  size_t room_ = SIZE_MAX;
 };
 
 }  // namespace remesh::server::coordination

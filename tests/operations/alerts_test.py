@@ -70,6 +70,8 @@ CASES = {
         [UP, series("remesh_worker_buffer_bytes", WORKER, "95+0x20"), series("remesh_worker_buffer_max_bytes", WORKER, "100+0x20")], 12, WORKER,
         [UP, series("remesh_worker_buffer_bytes", WORKER, "95+0x20"), series("remesh_worker_buffer_max_bytes", WORKER, "0+0x20")]),
     "RemeshBytesOwed": ([UP, series("remesh_owed_bytes", SERVER, "4096+0x70")], 65, SERVER, [UP, series("remesh_owed_bytes", SERVER, "4096+0x50 0+0x20")]),
+    "RemeshRoundWaits": ([UP, series("remesh_world_oldest_round_seconds", SERVER, "0+60x20")], 15, SERVER,
+                         [UP, series("remesh_world_oldest_round_seconds", SERVER, "0+60x9 0+60x9")]),
     "RemeshStatesLost": ([UP, series("remesh_states", SERVER, "1+0x9", phase="lost")], 2, {**SERVER, "phase": "lost"},
                          [UP, series("remesh_states", SERVER, "0+0x9", phase="lost"), series("remesh_states", SERVER, "3+0x9", phase="moving"),
                           series("remesh_states", SERVER, "3+0x9", phase="degraded")]),
