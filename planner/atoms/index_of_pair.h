@@ -29,7 +29,7 @@ class IndexOfPair {
   }
 
  private:
-  static constexpr size_t kCellsOfPair = 4;
+  static constexpr size_t kCellsOfPair = 8;
 
   const size_t count_;
   std::vector<int32_t> table_;

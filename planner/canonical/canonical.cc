@@ -26,6 +26,7 @@ Layout Renumbered(const Layout& layout, const std::vector<int32_t>& new_position
                 .partitions = layout.partitions,
                 .subgroup_kind = layout.subgroup_kind};
   result.tile_of.assign(layout.device_count, -1);
+  result.tiles.reserve(layout.tiles.size());
   for (const Tile& tile : layout.tiles) {
     if (tile.boxes.empty() || tile.positions.empty()) continue;
     result.tiles.push_back(tile);

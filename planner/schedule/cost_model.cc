@@ -166,24 +166,30 @@ class ScheduleCost::Builder {
         bits += moves_[moves[end]].hi - moves_[moves[end]].lo;
       }
       message.next = end < moves.size() ? moves_[moves[end]].hop : -1;
-      AddBits(any.from_device, any.to_device, bits, {any.round, hop_index});
-      AddMessages(any.from_device, any.to_device, plain, message, {any.round, hop_index});
+      const Place place = PlaceOf(any.round, hop_index);
+      AddBits(any.from_device, any.to_device, bits, place);
+      AddMessages(any.from_device, any.to_device, plain, message, place);
       message.prior = hop_index;
     }
   }
 
+  // A hop of a round, and its cells in at_ (null without a table).
   struct Place {
-    int32_t round = 0;
-    int32_t hop = 0;
+    Hop* hop = nullptr;
+    int32_t* at = nullptr;
   };
-  Hop& HopAt(Place place) const { return cost_.rounds_[place.round][place.hop]; }
+  Place PlaceOf(int32_t round, int32_t hop) {
+    Place place{.hop = &cost_.rounds_[round][hop]};
+    const size_t number = static_cast<size_t>(round) * hops_ + hop;
+    if (!at_.empty()) place.at = &at_[number * cost_.resources_.size()];
+    return place;
+  }
 
   // The load of a resource; without a table a new one, to be merged with the others.
-  Load& LoadAt(Place place, int32_t resource) {
-    std::vector<Load>& loads = HopAt(place).loads;
-    if (!at_.empty()) {
-      const size_t hop = static_cast<size_t>(place.round) * hops_ + place.hop;
-      int32_t& at = at_[hop * cost_.resources_.size() + resource];
+  static Load& LoadAt(Place place, int32_t resource) {
+    std::vector<Load>& loads = place.hop->loads;
+    if (place.at != nullptr) {
+      int32_t& at = place.at[resource];
       if (at >= 0) return loads[at];
       at = static_cast<int32_t>(loads.size());
     }
@@ -199,7 +205,7 @@ class ScheduleCost::Builder {
       if (cost_.resources_[resource].seconds_per_message == 0) return;
       LoadAt(place, resource).messages += plain ? 1 : 0;
       message.resource = resource;
-      if (!plain) HopAt(place).messages.push_back(message);
+      if (!plain) place.hop->messages.push_back(message);
     });
   }
 

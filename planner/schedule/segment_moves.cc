@@ -20,6 +20,9 @@ constexpr size_t kMasksKept = 4096;
 }  // namespace
 
 absl::Span<const int32_t> InHost(const Group& group, int32_t host, const Network& network) {
+  if (group.size() == 1) {
+    return absl::MakeConstSpan(group).subspan(network.host_of[group.front()] == host ? 0 : 1);
+  }
   const Network::HostNode& node = network.hosts[host];
   const auto begin = std::lower_bound(group.begin(), group.end(), node.first_device);
   const auto most = std::min<ptrdiff_t>(node.device_count, group.end() - begin);

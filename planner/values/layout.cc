@@ -235,6 +235,11 @@ Layout MakeSeparableLayout(Shape shape, std::vector<DimPartition> partitions,
     REMESH_CHECK(!__builtin_add_overflow(first, keys[i], &keys[i]));
   }
   const std::vector<int32_t> order = OrderByKey(keys);
+  size_t tiles = 0;
+  for (size_t i = 0; i < order.size(); ++i) {
+    if (i == 0 || keys[order[i]] != keys[order[i - 1]]) ++tiles;
+  }
+  layout.tiles.reserve(tiles);
   for (size_t begin = 0, end = 0; begin < order.size(); begin = end) {
     const int32_t position = order[begin];
     while (end < order.size() && keys[order[end]] == keys[position]) ++end;

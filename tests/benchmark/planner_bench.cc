@@ -56,6 +56,7 @@ absl::StatusOr<Plan> PlanOf(const v1::PlanSpec& spec, StageSeconds& seconds) {
   const double requested = CpuSeconds();
   auto canonical = Canonicalize(*request);
   if (!canonical.ok()) return canonical.status();
+  *request = {};  // as the server does
   const double canonicalized = CpuSeconds();
   auto plan = MakePlan(canonical->canonical);
   seconds = {requested - begin, canonicalized - requested, CpuSeconds() - canonicalized};
