@@ -21,8 +21,7 @@ from remesh import group as groups
 from remesh import storage
 from remesh.jax import leaves
 from remesh.jax.notice import JaxNotice
-from remesh.jax_group import JaxGroup
-from remesh.job import Core, Piece, Save
+from remesh.job import Core, Notice, Piece, Save
 
 __all__ = ["Job", "Restored"]
 
@@ -51,14 +50,15 @@ class Job(Core):
     """
 
     def __init__(self, name: str, *, group: Optional[groups.Group] = None, **settings: Any):
-        """group: None: all processes of jax.distributed, which must be initialized. settings: those
-        of Core; SIGTERM is noticed by JAX itself, without a poll, unless
-        jax_enable_preemption_service is off."""
-        job_group = group or JaxGroup()
-        if settings.get("notice") is None and JaxNotice.is_available():
-            settings["notice"] = JaxNotice(job_group)
-        super().__init__(name, job_group=job_group, **settings)
+        """group: None: all processes of jax.distributed, as the server knows them; JaxGroup(): the
+        same by collective operations of JAX, which have no deadline. settings: those of Core;
+        SIGTERM is noticed by JAX itself, without a poll, unless jax_enable_preemption_service is
+        off."""
+        super().__init__(name, job_group=group, **settings)
         self._holders = leaves.HoldersOf(self.size)
+
+    def _default_notice(self, poll: int) -> Notice:
+        return JaxNotice(self._group) if JaxNotice.is_available() else super()._default_notice(poll)
 
     def save(self, tree: Any, step: int, *, extra: Any = None, block: bool = False) -> Save:
         """Saves the tree as the state after `step` steps: see Core.save_pieces(). Returns when the

@@ -17,10 +17,15 @@ from remesh.job.pieces import Piece
 from remesh.job.restoring import Described, Found, Restorer
 from remesh.job.saving import Save, Saver, Settings
 from remesh.job.worlds import Worlds
-from remesh.local_group import LocalGroup
+from remesh.server_group import ServerGroup
+from remesh.world_place import Place, present_place
 
 _LOG = logging.getLogger("remesh")
 _EXIT_SECONDS = 30.0
+_FORMING_SECONDS = 300.0
+# More than a restore's move and patience together, for which all wait on
+# process 0.
+_GROUP_SECONDS = 900.0
 
 
 class Core:
@@ -55,23 +60,27 @@ class Core:
         should_save() says yes. patience: seconds that a restore waits for hosts that are away.
         commit_seconds: that a save may take to commit. reserve: whether the memory of the next save
         is reserved in the background while the job runs, which makes saves several times shorter.
+        job_group: the processes; None: those that the launcher started, as the server knows them
+        (ServerGroup, world jobs/NAME/worlds/main): a process that dies is named to the others, and
+        one of an earlier world can change nothing any more.
         poll: steps from one exchange of notices to the next, in a job that calls leaving(). exit:
         whether close() of a job that left ends the process. notice: what tells the job to leave;
         None: SIGTERM. client: this process's connection, which stays open at close(); None:
         connect(), whose settings are variables.
 
-        JobRunsTwice, ValueError, and what connect() raises."""
+        JobRunsTwice, RankTaken, ValueError, and what connect() and ServerGroup raise."""
         self.name = names.check_job(name)
         _check_positive("keep", keep)
         _check_positive("every", every)
         _check_positive("seconds", seconds)
         _check_positive("poll", poll)
-        self._group = job_group or LocalGroup.make(1)[0]
         self._own_client = client is None
         self._client: Optional[clients.Client] = client
+        self._own_groups: List[ServerGroup] = []
+        self._group = job_group or self._server_group("main")
         self._every, self._seconds = every, seconds
         self._next_step, self._rated = 0, (0, time.monotonic())
-        self._notice = notice or GroupNotice(self._group, poll)
+        self._notice = notice or self._default_notice(poll)
         self._decision = Decision(self._notice)
         self._left: Optional[Reason] = None
         self._exit = exit
@@ -80,11 +89,35 @@ class Core:
         self._join(Settings(replicas, keep, commit_seconds, reserve), patience)
         atexit.register(self._close_at_exit)
 
+    # The processes that the launcher started, in a world of the job.
+    def _server_group(self, world: str) -> ServerGroup:
+        if self._client is None:
+            self._client = clients.connect()
+        made = ServerGroup(
+            f"{names.job_name(self.name)}/worlds/{world}",
+            self._client.channel,
+            self._place(),
+            deadline=_GROUP_SECONDS,
+            forming=_FORMING_SECONDS,
+            host=self._client.host.name,
+        )
+        self._own_groups.append(made)
+        return made
+
+    # Which of them this is. A framework may know it.
+    def _place(self) -> Place:
+        return present_place()
+
+    # What tells the job to leave. A framework may have its own.
+    def _default_notice(self, poll: int) -> Notice:
+        return GroupNotice(self._group, poll)
+
     # Connects, and claims the next world on process 0.
     def _join(self, settings: Settings, patience: float) -> None:
         try:
             if self._client is None:
                 self._client = clients.connect()
+            self._client = self._client.fenced(getattr(self._group, "fence", None))
             payload: Any = introduction(self._client.host)
         except Exception as error:  # pylint: disable=broad-except
             payload = error
@@ -97,6 +130,7 @@ class Core:
                 lambda lines: self._claim(lines, worlds, patience),
             )
         except BaseException:
+            self._leave_groups()
             self._disconnect()
             raise
         members, world = _opened(answer)
@@ -243,6 +277,7 @@ class Core:
         finally:
             self._notice.close()
             self._saver.free()
+            self._leave_groups()
             self._disconnect()
 
     def __enter__(self):
@@ -269,6 +304,10 @@ class Core:
         self._fork.check()
         if self._closed:
             raise errors.Closed(f"job {self.name} is closed")
+
+    def _leave_groups(self) -> None:
+        for each in self._own_groups:
+            each.close()
 
     def _disconnect(self) -> None:
         if self._own_client and self._client is not None:

@@ -15,6 +15,7 @@ items.py     values that are no tensors
 dcp.py       Writer and Reader, for who calls torch.distributed.checkpoint himself
 """
 
+import dataclasses
 import json
 from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Tuple, Union
 
@@ -27,7 +28,7 @@ from remesh.job import Core, Found, Piece, Save, StructureMismatch, pieces
 from remesh.torch import dcp, items, values
 from remesh.torch.tables import Table, Tables
 from remesh.torch.values import DTYPES, Held, Local
-from remesh.torch_group import TorchGroup
+from remesh.world_place import Place, present_place
 
 __all__ = ["Job", "Restored"]
 TIES = "torch-ties"  # label of a state: names of tensors that it has under another name
@@ -59,15 +60,10 @@ class Job(Core):
     See Core for its rules: all processes make the same calls, in the same order, in one thread."""
 
     def __init__(self, name: str, *, group: Optional[groups.Group] = None, **settings: Any):
-        """group: None: all processes of torch.distributed if it is initialized, else this one
-        alone. settings: those of Core."""
-        own = TorchGroup() if group is None and dist.is_initialized() else None
-        self._groups = [own] if own else []
-        try:
-            super().__init__(name, job_group=group or own, **settings)
-        except BaseException:
-            self._close_groups()
-            raise
+        """group: None: all processes of torch.distributed if it is initialized, else those that the
+        launcher started, as the server knows them; TorchGroup(): the same by gloo. settings: those
+        of Core."""
+        super().__init__(name, job_group=group, **settings)
         self.settings = settings
         self._saved = Tables(self._group, find_ties=True)
         self._wanted = Tables(self._group, find_ties=False)
@@ -127,9 +123,8 @@ class Job(Core):
         """For dcp.save(state_dict, storage_writer=...) and dcp.async_save() by a thread; a new one
         for each save, made by all processes. Later saves of the job use a group of their own, so
         that other calls of the job may be made while one runs."""
-        if len(self._groups) == 1:
-            self._groups.append(TorchGroup())
-            self._use_group(self._groups[-1])
+        if len(self._own_groups) == 1:
+            self._use_group(self._server_group("writer"))
         return dcp.Writer(self, step)
 
     def reader(self, step: Optional[int] = None) -> "dcp.Reader":
@@ -173,16 +168,12 @@ class Job(Core):
         self._saver.use_group(group)
         self._saved = Tables(group, find_ties=True)
 
-    # Closes the connections between the processes, too.
-    def _close(self) -> None:
-        try:
-            super()._close()
-        finally:
-            self._close_groups()
-
-    def _close_groups(self) -> None:
-        for each in self._groups:
-            each.close()
+    # torch.distributed may have been told otherwise than by variables.
+    def _place(self) -> Place:
+        place = present_place()
+        if not dist.is_initialized():
+            return place
+        return dataclasses.replace(place, rank=dist.get_rank(), size=dist.get_world_size())
 
 
 def ties_of(labels: Mapping[str, str]) -> Dict[str, str]:
