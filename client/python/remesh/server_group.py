@@ -14,14 +14,13 @@ from typing import Any, Callable, Iterable, List, Optional, Sequence
 
 import grpc
 
-from remesh import errors, forks
+from remesh import calls, errors, forks
 from remesh.group import check_devices
 from remesh.v1 import coordination_pb2, coordination_pb2_grpc
 from remesh.world_place import Place, present_place
 from remesh.world_session import Session, is_away
 
 _LOG = logging.getLogger("remesh")
-_PAUSE_SECONDS = 0.1
 # By which a call outlives the round's deadline, so that the server's answer
 # comes first.
 _GRACE_SECONDS = 10.0
@@ -221,7 +220,7 @@ class ServerGroup:
                     raise self._session.over from None
             except ValueError as error:  # gRPC's, for a channel that is closed
                 raise errors.Closed(str(error)) from None
-            time.sleep(_PAUSE_SECONDS)
+            calls.pause(self._channel)
             self._session.wait_joined(give_up)
             over = self._session.over
             if over is not None and not _may_be_answered(over):

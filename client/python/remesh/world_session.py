@@ -16,12 +16,11 @@ from typing import Callable, List, Optional, Tuple
 
 import grpc
 
-from remesh import errors
+from remesh import calls, errors
 from remesh.v1 import coordination_pb2, coordination_pb2_grpc
 from remesh.world_place import Place
 
 _LOG = logging.getLogger("remesh")
-_PAUSE_SECONDS = 0.1
 # Without an event for so long the server, or the way to it, is gone: it sends
 # one every 3 s.
 _SILENCE_SECONDS = 10.0
@@ -169,8 +168,8 @@ class Session:
             with self._changed:
                 self._is_in = False
                 self._stream = None
-                if not (self._closed or self._over):
-                    self._changed.wait(_PAUSE_SECONDS)
+            if not self._is_done():
+                calls.pause(self._channel)
 
     def _is_done(self) -> bool:
         with self._changed:
