@@ -260,6 +260,7 @@ _CLAIMS = """
 import json, os, sys
 import remesh.job
 from remesh.job.worlds import Worlds
+from remesh.local_group import LocalGroup
 create = Worlds.create
 def waits(*arguments):
     print(json.dumps({"pid": os.getpid()}), flush=True)
@@ -267,7 +268,7 @@ def waits(*arguments):
     return create(*arguments)
 Worlds.create = waits
 try:
-    core = remesh.job.Core("twice")
+    core = remesh.job.Core("twice", job_group=LocalGroup.make(1)[0])
 except remesh.job.JobRunsTwice as error:
     print(json.dumps({"refused": str(error), **error.metadata}), flush=True)
 else:
