@@ -69,7 +69,7 @@ def caught(function):
 
 def run(framework, rank, size):
     """On every process."""
-    leaves = numpy_leaves() if framework == "jax" else torch_leaves()
+    leaves = torch_leaves() if framework == "torch" else numpy_leaves()
     wanted, last = bits(leaves), size - 1
     blank = trees.of(leaves)
     empty = blank.rebuild(

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A process of group_test.py: RANK COUNT PORT FRAMEWORK FILE. Prints one JSON object a line."""
+"""A process of group_test.py: RANK COUNT PORT FRAMEWORK MEETING-POINT (a file, a server's address). Prints one JSON object a line."""
 import json
 import os
 import signal
@@ -7,7 +7,7 @@ import sys
 import time
 
 import coordination_checks
-from remesh import errors
+from remesh import coordination, errors
 from remesh.group import exchange, together
 
 NOT_A_NUMBER = bytes.fromhex("7fc00123ffc00456") + (2**40 + 1).to_bytes(8, "little") + b"\x80\x00"  # what sums and casts would change
@@ -48,6 +48,16 @@ def torch_group(rank: int, count: int, _port: int, deadline: float = 60.0):
     return TorchGroup(deadline)
 
 
+def server_group(rank: int, count: int, _port: int):
+    import grpc
+    from remesh.server_group import ServerGroup
+    from remesh.world_place import Place
+    channel = grpc.insecure_channel(sys.argv[5])
+    group = ServerGroup("jobs/suite/worlds/main", lambda: channel, Place(rank, count), host=f"host-{rank}")
+    coordination.use(group)
+    return group
+
+
 def lose_one(rank: int, count: int, port: int) -> None:
     """The last process stops in one group, and dies in another."""
     short, other = torch_group(rank, count, port, 1.0), torch_group(rank, count, port)
@@ -74,7 +84,7 @@ def main() -> None:
     framework = sys.argv[4]
     if framework == "lose":
         lose_one(rank, count, port)
-    group = {"jax": jax_group, "torch": torch_group}[framework](rank, count, port)
+    group = {"jax": jax_group, "torch": torch_group, "server": server_group}[framework](rank, count, port)
     group.barrier("start")
     begun = time.monotonic()
     group.barrier("again")

@@ -1,11 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""JaxGroup and TorchGroup: real processes of a framework exchange bytes and outcomes. One suite for all."""
+"""JaxGroup, TorchGroup and ServerGroup: real processes of a framework exchange bytes and outcomes. One suite for all."""
 import json
 import pathlib
+import sys
 import tempfile
 import unittest
 
 import support
+
+sys.path.insert(0, str(support.MODULES))
+from remesh.testing import LocalCluster  # noqa: E402  pylint: disable=wrong-import-position
 
 PROGRAM = pathlib.Path(__file__).with_name("group_process.py")
 BITS = "7fc00123ffc0045601000000000100008000"
@@ -13,13 +17,17 @@ PROCESSES = 3
 
 
 def run(framework: str):
-    """What each process said, and how it ended. Processes of torch meet in a file."""
+    """What each process said, and how it ended. Processes of torch meet in a file, those of ServerGroup at a server."""
+    if framework == "server":
+        with LocalCluster(support.BIN_DIR, hosts=0) as cluster:
+            return support.run_processes(PROGRAM, PROCESSES, [framework, cluster.server_address], timeout=100)
     with tempfile.TemporaryDirectory() as folder:
         return support.run_processes(PROGRAM, PROCESSES, [framework, f"{folder}/store"], timeout=100, GLOO_SOCKET_IFNAME="lo")
 
 
 class Suite:
     FRAMEWORK = ""
+    DIFFER = "step: 2 different values: processes 0, 1: '0'; processes 2: '1'"
 
     @classmethod
     def setUpClass(cls):
@@ -47,7 +55,7 @@ class Suite:
     def test_agreement(self):
         self.assertEqual(self.each("agreed"), [""] * PROCESSES)
         self.assertEqual(len(set(self.each("differ"))), 1)
-        self.assertIn("step: 2 different values: processes 0, 1: '0'; processes 2: '1'", self.said[0]["differ"])
+        self.assertIn(self.DIFFER, self.said[0]["differ"])
 
     def test_an_error_of_one_is_raised_by_all(self):
         self.assertEqual(set(self.each("failure")), {"ProcessFailed: process 1: UNKNOWN (PROCESS_FAILED): ValueError: the disk is full"})
@@ -81,6 +89,11 @@ class JaxGroupTest(Suite, unittest.TestCase):
         print("what jax.experimental.multihost_utils change:", flush=True)
         for name, change in self.said[0]["coordination"]["jax changes"].items():
             print(f"  {name}: {change}", flush=True)
+
+
+class ServerGroupTest(Suite, unittest.TestCase):
+    FRAMEWORK = "server"
+    DIFFER = "step: values differ in group 0 of leaves; equal ones at 0@host-0, 1@host-1 | 2@host-2"
 
 
 class TorchGroupTest(Suite, unittest.TestCase):
