@@ -40,6 +40,7 @@ _OF_ONE_ROUND = (
     "VALUES_DIFFER",
     "BARRIER_TIMEOUT",
     "MEMBER_LEFT",
+    "TOO_LARGE",
 )
 _NOT_BACK = "JOIN_AGAIN"  # of a call that comes before its member has joined again
 _MODE = coordination_pb2.Contribution
