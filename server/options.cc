@@ -151,8 +151,9 @@ void AddTopology(ServerOptions& o, Settings& settings) {
       "capacities and racks by host name, and the uplinks of racks. hosts: [{match: \"gpu-1-*\", "
       "preset: hgx-h100, parent: rack-1}], domains: [{name: rack-1, egress_bytes_per_second: "
       "400e9, ingress_bytes_per_second: 400e9}]. A host takes preset, nics, nic_bytes_per_second, "
-      "fabric_bytes_per_second and parent from every rule that matches; later rules override "
-      "earlier ones. remeshctl topology list shows the presets.");
+      "fabric_bytes_per_second, nic_message_seconds, fabric_message_seconds, post_seconds, "
+      "posting_threads and parent from every rule that matches; later rules override earlier ones. "
+      "remeshctl topology list shows the presets.");
 }
 
 void AddCallers(ServerOptions& o, Settings& settings) {

@@ -22,6 +22,7 @@
 #include "base/resource_names.h"
 #include "base/status_macros.h"
 #include "base/transport_names.h"
+#include "proto/convert/message_costs.h"
 #include "proto/convert/presets.h"
 #include "service/log/log.h"
 #include "service/settings/config_check.h"
@@ -83,6 +84,25 @@ absl::Status CheckRate(const char* key, double rate) {
   return InvalidField(key, absl::StrCat(rate), "must be > 0");
 }
 
+// Costs of messages that stay 0 are those of the transport, which the server knows. The presets
+// that have costs are machines without GPUs, so those of NCCL's workers are not theirs.
+absl::Status CompleteMessageCosts(const v1::TopologyPreset& preset, WorkerOptions& options) {
+  planner::MessageCosts costs = proto::kNoMessageCosts;
+  if (options.transport != kNcclTransport) proto::OverrideMessageCosts(preset, costs);
+  v1::Register given;
+  given.set_nic_message_seconds(options.nic_message_seconds);
+  given.set_fabric_message_seconds(options.fabric_message_seconds);
+  given.set_post_seconds(options.post_seconds);
+  given.set_posting_threads(static_cast<int32_t>(options.posting_threads));
+  RETURN_IF_ERROR(proto::CheckMessageCosts(given));
+  proto::OverrideMessageCosts(given, costs);
+  options.nic_message_seconds = costs.nic_message_seconds;
+  options.fabric_message_seconds = costs.fabric_message_seconds;
+  options.post_seconds = costs.post_seconds;
+  options.posting_threads = costs.posting_threads;
+  return absl::OkStatus();
+}
+
 absl::Status CompleteCapacities(WorkerOptions& options) {
   ASSIGN_OR_RETURN(const v1::TopologyPreset* preset, proto::FindPreset(options.preset));
   if (options.nics == 0) options.nics = preset->nics();
@@ -93,7 +113,8 @@ absl::Status CompleteCapacities(WorkerOptions& options) {
     options.fabric_bytes_per_second = preset->fabric_bytes_per_second();
   }
   RETURN_IF_ERROR(CheckRate("nic_bytes_per_second", options.nic_bytes_per_second));
-  return CheckRate("fabric_bytes_per_second", options.fabric_bytes_per_second);
+  RETURN_IF_ERROR(CheckRate("fabric_bytes_per_second", options.fabric_bytes_per_second));
+  return CompleteMessageCosts(*preset, options);
 }
 
 absl::Status CheckOneOf(const char* key, const std::string& value,
@@ -233,6 +254,17 @@ void AddHostSettings(WorkerOptions& options, service::Settings& settings) {
   settings.AddDouble(
       "fabric_bytes_per_second", &options.fabric_bytes_per_second,
       "Capacity of one device inside the host per direction, bytes per second; 0: the preset's.");
+  settings.AddDouble("nic_message_seconds", &options.nic_message_seconds,
+                     "What a message costs a NIC beside its bytes, in its direction, seconds; 0: "
+                     "the preset's, or that of the transport: 10e-6 for tcp, 2e-6 for others.");
+  settings.AddDouble("fabric_message_seconds", &options.fabric_message_seconds,
+                     "What a copy between two devices of the host costs the fabric of each beside "
+                     "its bytes, seconds; 0: the preset's, or nothing.");
+  settings.AddDouble("post_seconds", &options.post_seconds,
+                     "Time of a thread to post a send or a receive, seconds; 0: the preset's, or "
+                     "that of the transport: 3e-6 for tcp, 1e-6 for others.");
+  settings.AddInt("posting_threads", &options.posting_threads,
+                  "Number of threads that post; 0: the preset's, or 1.", 0, 4096);
   settings.AddString("parent", &options.parent,
                      "Name of the rack above this host, which the server's setting topology must "
                      "declare; empty: none.");

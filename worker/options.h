@@ -28,10 +28,14 @@ struct WorkerOptions {
   std::string join_token;  // not a setting: what join_token_file held at the start
   int64_t devices = 1;
   std::vector<std::string> device_ids;
-  std::string preset = "cpu-100g";  // supplies those of the next three that are 0
+  std::string preset = "cpu-100g";  // supplies those of the next seven that are 0
   double nic_bytes_per_second = 0;
   int64_t nics = 0;
   double fabric_bytes_per_second = 0;
+  double nic_message_seconds = 0;  // 0, as all costs of messages: the server's for the transport
+  double fabric_message_seconds = 0;
+  double post_seconds = 0;
+  int64_t posting_threads = 0;
   std::string parent;
 
   std::string buffer_directory = "/dev/shm/remesh";

@@ -136,6 +136,22 @@ TEST(WorkerOptionsTest, CapacitiesAreThePresetsUnlessSet) {
   EXPECT_EQ(options.nic_bytes_per_second, 12.5e9);
 }
 
+TEST(WorkerOptionsTest, CostsOfMessagesAreThePresetsUnlessSet) {
+  WorkerOptions options;
+  options.post_seconds = 1e-5;
+  ASSERT_TRUE(Complete(options).ok());
+  EXPECT_EQ(options.nic_message_seconds, 10e-6) << "of TCP, as the preset says";
+  EXPECT_EQ(options.post_seconds, 1e-5);
+  EXPECT_EQ(options.posting_threads, 0) << "the server knows the transport's";
+  options = {};
+  options.preset = "hgx-h100";
+  ASSERT_TRUE(Complete(options).ok());
+  EXPECT_EQ(options.nic_message_seconds, 0);
+  options = {};
+  options.fabric_message_seconds = 2;
+  EXPECT_EQ(FieldOf(Complete(options)), "fabric_message_seconds");
+}
+
 TEST(WorkerOptionsTest, WhatCannotBeIsNamed) {
   WorkerOptions options;
   options.device_ids = {"3", "x"};

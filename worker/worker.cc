@@ -246,6 +246,10 @@ v1::Register Worker::Identity() const {
   identity.set_nic_bytes_per_second(options_.nic_bytes_per_second);
   identity.set_nics(static_cast<int32_t>(options_.nics));
   identity.set_fabric_bytes_per_second(options_.fabric_bytes_per_second);
+  identity.set_nic_message_seconds(options_.nic_message_seconds);
+  identity.set_fabric_message_seconds(options_.fabric_message_seconds);
+  identity.set_post_seconds(options_.post_seconds);
+  identity.set_posting_threads(static_cast<int32_t>(options_.posting_threads));
   identity.set_parent(options_.parent);
   identity.set_version(service::kVersion);
   return identity;

@@ -15,12 +15,18 @@
 namespace remesh::client {
 namespace {
 
+// What a message costs a NIC; "" where the transport decides.
+std::string MessageCost(const v1::TopologyPreset& preset) {
+  return preset.nic_message_seconds() > 0 ? FormatSeconds(preset.nic_message_seconds()) : "";
+}
+
 Table PresetTable(const v1::TopologyPresets& presets) {
-  Table table({"PRESET", "DEVICES", "NICS", "OF", "FABRIC A DEVICE", "WHAT"});
+  Table table({"PRESET", "DEVICES", "NICS", "OF", "FABRIC A DEVICE", "A MESSAGE", "WHAT"});
   for (const v1::TopologyPreset& preset : presets.presets()) {
     table.AddRow({preset.name(), absl::StrCat(preset.devices()), absl::StrCat(preset.nics()),
                   FormatRate(preset.nic_bytes_per_second()),
-                  FormatRate(preset.fabric_bytes_per_second()), preset.description()});
+                  FormatRate(preset.fabric_bytes_per_second()), MessageCost(preset),
+                  preset.description()});
   }
   return table;
 }
@@ -38,6 +44,13 @@ std::string HostLine(const v1::Host& host) {
                                   absl::StrJoin(host.device_ids(), ", "), "], nics: ", host.nics(),
                                   ", nic_bytes_per_second: ", host.nic_bytes_per_second(),
                                   ", fabric_bytes_per_second: ", host.fabric_bytes_per_second());
+  for (const auto& [field, cost] :
+       {std::pair<const char*, double>{"nic_message_seconds", host.nic_message_seconds()},
+        {"fabric_message_seconds", host.fabric_message_seconds()},
+        {"post_seconds", host.post_seconds()},
+        {"posting_threads", host.posting_threads()}}) {
+    if (cost != 0) absl::StrAppend(&line, ", ", field, ": ", cost);
+  }
   if (!host.parent().empty()) absl::StrAppend(&line, ", parent: ", Quoted(host.parent()));
   return line + "}\n";
 }

@@ -35,21 +35,6 @@ absl::Status CheckDevice(int64_t id, const Host& host, OwnerOf& owner_of) {
                       absl::StrCat("must be unique, but host ", owner->second->name, " has it"));
 }
 
-absl::Status CheckMessageCosts(const MessageCosts& costs) {
-  for (const auto& [field, seconds] : {std::pair{"nic_message_seconds", costs.nic_message_seconds},
-                                       {"fabric_message_seconds", costs.fabric_message_seconds},
-                                       {"post_seconds", costs.post_seconds}}) {
-    if (seconds >= 0 && seconds <= kMessageSecondsMax) continue;
-    return InvalidField(field, absl::StrCat(seconds),
-                        absl::StrCat("must be in [0, ", kMessageSecondsMax, "]"));
-  }
-  if (costs.posting_threads >= 1 && costs.posting_threads <= kPostingThreadsMax) {
-    return absl::OkStatus();
-  }
-  return InvalidField("posting_threads", absl::StrCat(costs.posting_threads),
-                      absl::StrCat("must be in [1, ", kPostingThreadsMax, "]"));
-}
-
 absl::Status CheckHost(const Host& host, absl::flat_hash_set<std::string_view>& names,
                        OwnerOf& owner_of) {
   RETURN_IF_ERROR(CheckName(host.name, names));
@@ -60,7 +45,7 @@ absl::Status CheckHost(const Host& host, absl::flat_hash_set<std::string_view>& 
   if (host.nics < 1) return InvalidField("nics", absl::StrCat(host.nics), "must be >= 1");
   RETURN_IF_ERROR(CheckCapacity("nic_bytes_per_second", host.nic_bytes_per_second));
   RETURN_IF_ERROR(CheckCapacity("fabric_bytes_per_second", host.fabric_bytes_per_second));
-  return CheckMessageCosts(host.message_costs);
+  return ValidateMessageCosts(host.message_costs);
 }
 
 absl::Status CheckDomain(const Domain& domain, absl::flat_hash_set<std::string_view>& names) {
@@ -96,6 +81,21 @@ absl::Status CheckAcyclic(const std::vector<Domain>& domains, const DomainIndex&
 }
 
 }  // namespace
+
+absl::Status ValidateMessageCosts(const MessageCosts& costs) {
+  for (const auto& [field, seconds] : {std::pair{"nic_message_seconds", costs.nic_message_seconds},
+                                       {"fabric_message_seconds", costs.fabric_message_seconds},
+                                       {"post_seconds", costs.post_seconds}}) {
+    if (seconds >= 0 && seconds <= kMessageSecondsMax) continue;
+    return InvalidField(field, absl::StrCat(seconds),
+                        absl::StrCat("must be in [0, ", kMessageSecondsMax, "]"));
+  }
+  if (costs.posting_threads >= 1 && costs.posting_threads <= kPostingThreadsMax) {
+    return absl::OkStatus();
+  }
+  return InvalidField("posting_threads", absl::StrCat(costs.posting_threads),
+                      absl::StrCat("must be in [1, ", kPostingThreadsMax, "]"));
+}
 
 int64_t NicCapacity(const Host& host) {
   const double nics = std::min<double>(host.nics, static_cast<double>(host.device_ids.size()));

@@ -61,14 +61,17 @@ inline constexpr double kCapacitySumMax = 1152921504606846976.0;  // 2^60
 inline constexpr double kMessageSecondsMax = 1;
 inline constexpr int32_t kPostingThreadsMax = 4096;
 
+// INVALID_ARGUMENT unless costs are within the limits above. Fields: "post_seconds" ...
+absl::Status ValidateMessageCosts(const MessageCosts& costs);
+
 // The capacity of a host's NICs together, at most 2 * kCapacitySumMax. Counts a NIC only when a
 // device uses it. An integer, so that a sum is the same in any order.
 int64_t NicCapacity(const Host& host);
 
 // INVALID_ARGUMENT unless there is a host; host names and domain names are unique and not empty;
 // device ids are unique and >= 0; every host has a device and nics >= 1; capacities are finite and
-// > 0, and within kCapacitySumMax together; costs of messages are within the limits above; parents exist and form no cycle. Fields:
-// "hosts[i].nics" ...
+// > 0, and within kCapacitySumMax together; costs of messages are as ValidateMessageCosts() asks;
+// parents exist and form no cycle. Fields: "hosts[i].nics" ...
 absl::Status ValidateTopology(const Topology& topology);
 
 }  // namespace remesh::planner

@@ -18,6 +18,7 @@
 #include "planner/report/names.h"
 #include "planner/schedule/cost_model.h"
 #include "planner/values/element_type.h"
+#include "proto/convert/message_costs.h"
 #include "proto/convert/program_proto.h"
 
 namespace remesh::proto {
@@ -80,6 +81,7 @@ v1::Topology ToProto(const planner::Topology& topology) {
     out.set_nics(host.nics);
     out.set_fabric_bytes_per_second(host.fabric_bytes_per_second);
     out.set_parent(host.parent);
+    if (host.message_costs != planner::MessageCosts{}) SetMessageCosts(host.message_costs, out);
   }
   for (const planner::Domain& domain : topology.domains) {
     v1::Domain& out = *message.add_domains();

@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "base/missing_field.h"
 #include "base/status_macros.h"
+#include "proto/convert/message_costs.h"
 #include "proto/convert/placed_arrays.h"
 #include "proto/convert/presets.h"
 #include "proto/convert/shardings.h"
@@ -99,12 +100,15 @@ absl::StatusOr<Topology> ToTopology(const v1::Topology& topology, const Topology
     v1::Host host = topology.hosts(i);
     RETURN_IF_ERROR(AtField(absl::StrCat("hosts[", i, "]"), FillFromPreset(host)));
     RETURN_IF_ERROR(AtField(absl::StrCat("hosts[", i, "]"), CheckCapacitiesGiven(host)));
+    planner::MessageCosts costs;
+    OverrideMessageCosts(host, costs);
     value.hosts.push_back({.name = host.name(),
                            .device_ids = {host.device_ids().begin(), host.device_ids().end()},
                            .nic_bytes_per_second = host.nic_bytes_per_second(),
                            .nics = host.nics() == 0 ? 1 : host.nics(),
                            .fabric_bytes_per_second = host.fabric_bytes_per_second(),
-                           .parent = host.parent()});
+                           .parent = host.parent(),
+                           .message_costs = costs});
   }
   for (int i = 0; i < topology.domains_size(); ++i) {
     const v1::Domain& domain = topology.domains(i);

@@ -10,6 +10,7 @@
 #include "base/check.h"
 #include "base/error.h"
 #include "base/status_macros.h"
+#include "proto/convert/message_costs.h"
 #include "proto/convert/text.h"
 
 namespace remesh::proto {
@@ -108,6 +109,10 @@ absl::Status FillFromPreset(v1::Host& host) {
   if (host.fabric_bytes_per_second() == 0) {
     host.set_fabric_bytes_per_second(preset->fabric_bytes_per_second());
   }
+  planner::MessageCosts costs = kNoMessageCosts;
+  OverrideMessageCosts(*preset, costs);
+  OverrideMessageCosts(host, costs);
+  SetMessageCosts(costs, host);
   return absl::OkStatus();
 }
 

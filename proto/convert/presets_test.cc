@@ -6,8 +6,11 @@
 
 #include <cmath>
 #include <set>
+#include <tuple>
 
 #include "base/error.h"
+#include "proto/convert/message_costs.h"
+#include "proto/convert/plan_proto.h"
 #include "proto/convert/plan_spec.h"
 #include "proto/convert/text.h"
 
@@ -54,6 +57,50 @@ TEST(PresetsTest, AHostTakesWhatItLeavesOpen) {
   EXPECT_EQ(topology->hosts[1].nics, 2);
   EXPECT_EQ(topology->hosts[1].nic_bytes_per_second, 1e9);
   EXPECT_EQ(topology->hosts[1].fabric_bytes_per_second, 450e9);
+}
+
+// 0 is "not given": the preset's cost, else that of NCCL.
+TEST(PresetsTest, CostsOfMessagesAreTheHostsThenThePresets) {
+  v1::Topology message;
+  ASSERT_TRUE(ParseText(R"(hosts:
+- {name: a, device_ids: [0], nic_bytes_per_second: 1e9, fabric_bytes_per_second: 1e9}
+- {name: b, device_ids: [1], preset: hgx-h100}
+- {name: c, device_ids: [2], preset: cpu-100g}
+- {name: d, device_ids: [3], preset: cpu-100g, post_seconds: 1e-5, fabric_message_seconds: 1e-7,
+   posting_threads: 4})",
+                        message)
+                  .ok());
+  const auto topology = ToTopology(message, nullptr);
+  ASSERT_TRUE(topology.ok()) << topology.status();
+  EXPECT_EQ(topology->hosts[0].message_costs, planner::MessageCosts{});
+  EXPECT_EQ(topology->hosts[1].message_costs, planner::MessageCosts{});
+  EXPECT_EQ(topology->hosts[2].message_costs, kTcpMessageCosts);
+  EXPECT_EQ(topology->hosts[3].message_costs, (planner::MessageCosts{.nic_message_seconds = 10e-6,
+                                                                     .fabric_message_seconds = 1e-7,
+                                                                     .post_seconds = 1e-5,
+                                                                     .posting_threads = 4}));
+  const auto again = ToTopology(ToProto(*topology), nullptr);
+  ASSERT_TRUE(again.ok()) << again.status();
+  EXPECT_EQ(*again, *topology);
+}
+
+TEST(PresetsTest, ACostOfMessagesThatCannotBeIsNamedWithItsValue) {
+  for (const auto& [given, field, value] :
+       {std::tuple("nic_message_seconds: -1e-6", "nic_message_seconds", "-1e-06"),
+        std::tuple("fabric_message_seconds: 1.5", "fabric_message_seconds", "1.5"),
+        std::tuple("post_seconds: 2", "post_seconds", "2"),
+        std::tuple("posting_threads: -1", "posting_threads", "-1"),
+        std::tuple("posting_threads: 4097", "posting_threads", "4097")}) {
+    v1::Topology message;
+    ASSERT_TRUE(ParseText(std::string("hosts: [{name: a, device_ids: [0], preset: hgx-h100, ") +
+                              given + "}]",
+                          message)
+                    .ok())
+        << given;
+    const absl::Status status = ToTopology(message, nullptr).status();
+    EXPECT_EQ(FieldOf(status), std::string("hosts[0].") + field);
+    EXPECT_THAT(std::string(status.message()), HasSubstr(std::string("\"") + value + "\""));
+  }
 }
 
 TEST(PresetsTest, WithoutPresetACapacityIsAskedFor) {

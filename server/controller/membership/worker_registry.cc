@@ -12,6 +12,7 @@
 #include "base/error.h"
 #include "base/resource_names.h"
 #include "base/status_macros.h"
+#include "proto/convert/message_costs.h"
 #include "server/controller/values/device_ids.h"
 #include "server/controller/values/names.h"
 
@@ -178,6 +179,7 @@ absl::Status ValidateRegister(const v1::Register& registration) {
   RETURN_IF_ERROR(CheckProgram(registration));
   RETURN_IF_ERROR(CheckCapacity("nic_bytes_per_second", registration.nic_bytes_per_second()));
   RETURN_IF_ERROR(CheckCapacity("fabric_bytes_per_second", registration.fabric_bytes_per_second()));
+  RETURN_IF_ERROR(proto::CheckMessageCosts(registration));
   return CheckDevices(registration);
 }
 

@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
 #include "base/status_macros.h"
+#include "proto/convert/message_costs.h"
 #include "proto/convert/plan_spec.h"
 #include "proto/convert/presets.h"
 
@@ -29,7 +30,7 @@ absl::Status CheckRule(const v1::TopologyRules::HostRule& rule) {
       return InvalidField(field, absl::StrCat(rate), "must be finite and >= 0");
     }
   }
-  return absl::OkStatus();
+  return proto::CheckMessageCosts(rule);
 }
 
 // A topology needs a host, so one stands in; the domains are then checked as those of requests are.
@@ -46,12 +47,16 @@ absl::StatusOr<std::vector<planner::Domain>> ToDomains(const v1::TopologyRules& 
   return std::move(topology.domains);
 }
 
-void Apply(const v1::TopologyRules::HostRule& rule, Host& host) {
+// `of_transport`: what messages cost the host as far as nothing else is known.
+void Apply(const v1::TopologyRules::HostRule& rule, const planner::MessageCosts& of_transport,
+           Host& host) {
   if (!rule.preset().empty()) {
     const v1::TopologyPreset& preset = **proto::FindPreset(rule.preset());
     host.nics = preset.nics();
     host.nic_bytes_per_second = preset.nic_bytes_per_second();
     host.fabric_bytes_per_second = preset.fabric_bytes_per_second();
+    host.message_costs = of_transport;
+    proto::OverrideMessageCosts(preset, host.message_costs);
   }
   if (rule.nics() > 0) host.nics = rule.nics();
   if (rule.nic_bytes_per_second() > 0) host.nic_bytes_per_second = rule.nic_bytes_per_second();
@@ -59,6 +64,7 @@ void Apply(const v1::TopologyRules::HostRule& rule, Host& host) {
     host.fabric_bytes_per_second = rule.fabric_bytes_per_second();
   }
   if (!rule.parent().empty()) host.parent = rule.parent();
+  proto::OverrideMessageCosts(rule, host.message_costs);
 }
 
 }  // namespace
@@ -113,17 +119,20 @@ absl::Status TopologyRules::Check(const v1::Register& registration) const {
 }
 
 Host TopologyRules::HostOf(const v1::Register& registration) const {
+  const planner::MessageCosts of_transport = proto::DefaultMessageCosts(registration);
   Host host{.name = registration.host(),
             .device_ids = {},
             .nic_bytes_per_second = registration.nic_bytes_per_second(),
             .nics = std::max(1, registration.nics()),
             .fabric_bytes_per_second = registration.fabric_bytes_per_second(),
-            .parent = registration.parent()};
+            .parent = registration.parent(),
+            .message_costs = of_transport};
+  proto::OverrideMessageCosts(registration, host.message_costs);
   for (const v1::WorkerDevice& device : registration.devices()) {
     host.device_ids.push_back(device.id());
   }
   for (const v1::TopologyRules::HostRule& rule : rules_.hosts()) {
-    if (Matches(rule.match(), host.name)) Apply(rule, host);
+    if (Matches(rule.match(), host.name)) Apply(rule, of_transport, host);
   }
   return host;
 }

@@ -3,7 +3,10 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 #include "base/error.h"
+#include "proto/convert/message_costs.h"
 #include "proto/convert/text.h"
 #include "server/controller/membership/worker_registry.h"
 
@@ -66,6 +69,56 @@ TEST(TopologyRulesTest, WithoutRulesWorkersAreAsTheySay) {
   EXPECT_EQ(host.nics, 1);
   EXPECT_EQ(host.nic_bytes_per_second, 1e9);
   EXPECT_EQ(host.parent, "");
+}
+
+v1::Register WithTransport(v1::Register registration, const std::string& transport) {
+  registration.add_data_addresses()->set_transport(transport);
+  return registration;
+}
+
+TEST(TopologyRulesTest, CostsOfMessagesAreTheTransportsUnlessGiven) {
+  const v1::Register plain = Registration("a", 3);
+  const v1::Register tcp = WithTransport(plain, "tcp+aes-256-gcm");
+  const auto costs_of = [](const v1::Register& r) {
+    return TopologyRules().HostOf(r).message_costs;
+  };
+  EXPECT_EQ(costs_of(plain), planner::MessageCosts{});
+  EXPECT_EQ(costs_of(tcp), proto::kTcpMessageCosts);
+  EXPECT_EQ(costs_of(WithTransport(tcp, "nccl")), planner::MessageCosts{});
+  v1::Register own = tcp;
+  own.set_post_seconds(7e-6);
+  own.set_posting_threads(2);
+  EXPECT_EQ(costs_of(own).nic_message_seconds, proto::kTcpMessageCosts.nic_message_seconds);
+  EXPECT_EQ(costs_of(own).post_seconds, 7e-6);
+  EXPECT_EQ(costs_of(own).posting_threads, 2);
+}
+
+TEST(TopologyRulesTest, RulesOverrideCostsOfMessages) {
+  v1::Register tcp = WithTransport(Registration("a", 3), "tcp");
+  tcp.set_post_seconds(7e-6);
+  const auto rules = Rules(R"(
+hosts:
+- {match: a, nic_message_seconds: 1e-6}
+- {match: b, preset: hgx-h100, posting_threads: 8}
+)");
+  ASSERT_TRUE(rules.ok()) << rules.status();
+  EXPECT_EQ(rules->HostOf(tcp).message_costs.nic_message_seconds, 1e-6);
+  EXPECT_EQ(rules->HostOf(tcp).message_costs.post_seconds, 7e-6);
+  tcp.set_host("b");
+  EXPECT_EQ(rules->HostOf(tcp).message_costs.posting_threads, 8);
+  EXPECT_EQ(rules->HostOf(tcp).message_costs.post_seconds, proto::kTcpMessageCosts.post_seconds)
+      << "a preset replaces what the worker registered";
+}
+
+TEST(TopologyRulesTest, CostsOfMessagesThatCannotBeAreRefused) {
+  v1::Register registration = Registration("a", 3);
+  registration.set_nic_message_seconds(std::nan(""));
+  EXPECT_EQ(FieldOf(ValidateRegister(registration)), "nic_message_seconds");
+  registration.set_nic_message_seconds(0);
+  registration.set_posting_threads(-1);
+  EXPECT_EQ(FieldOf(ValidateRegister(registration)), "posting_threads");
+  EXPECT_EQ(FieldOf(Rules("hosts: [{match: a, post_seconds: -1}]").status()),
+            "hosts[0].post_seconds");
 }
 
 TEST(TopologyRulesTest, TheRegistryKnowsWorkersInTheirRacks) {
