@@ -55,6 +55,7 @@ void AddCommands(CLI::App& app, Command& command) {
   AddReshard(app, command);
   AddExecutions(app, command);
   AddWorkers(app, command);
+  AddWorlds(app, command);
   AddJournal(app, command);
   AddDebug(app, command);
   AddConfig(app, command);

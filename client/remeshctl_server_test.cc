@@ -22,6 +22,7 @@
 #include "base/error.h"
 #include "client/testing/remeshctl.h"
 #include "remesh/v1/admin.grpc.pb.h"
+#include "remesh/v1/coordination.grpc.pb.h"
 #include "remesh/v1/local.grpc.pb.h"
 #include "remesh/v1/plan.grpc.pb.h"
 #include "remesh/v1/reshard.grpc.pb.h"
@@ -451,6 +452,53 @@ TEST(RemeshctlServerTest, ABackupsDigestIsInEveryForm) {
   EXPECT_EQ(backup("name"), file + "\n");
   EXPECT_NE(backup("table").find(FakeAdminService::kHelloSha256), std::string::npos);
   std::remove(file.c_str());
+}
+
+class FakeCoordinationService : public v1::CoordinationService::Service {
+  grpc::Status ListWorlds(grpc::ServerContext*, const v1::ListWorldsRequest* request,
+                          v1::ListWorldsResponse* response) override {
+    parent_ = request->parent();
+    v1::World& world = *response->add_worlds();
+    world.set_name("jobs/a/worlds/main");
+    world.set_phase(v1::World::FORMED);
+    world.set_epoch(7);
+    world.set_min_size(3);
+    world.set_max_size(3);
+    for (int rank = 0; rank < 3; ++rank) {
+      v1::WorldMember& member = *world.add_members();
+      member.set_rank(rank);
+      member.set_host("host-" + std::to_string(rank));
+      member.set_pid(100 + rank);
+    }
+    v1::World::Waiting& waiting = *world.add_waiting();
+    waiting.set_name("save");
+    waiting.add_absent(1);
+    return grpc::Status::OK;
+  }
+
+ public:
+  std::string parent_;
+};
+
+TEST(RemeshctlServerTest, WorldsSayWhomTheyWaitFor) {
+  FakeCoordinationService service;
+  const FakeServer server(service);
+  const Result list = Remeshctl("worlds list --parent jobs/a --server " + server.address());
+  EXPECT_EQ(list.code, 0) << list.err;
+  EXPECT_EQ(service.parent_, "jobs/a");
+  EXPECT_NE(list.out.find("save: 1@host-1"), std::string::npos) << list.out;
+  EXPECT_NE(list.out.find("3/3"), std::string::npos) << list.out;
+
+  const std::string at = " --server " + server.address();
+  const Result one = Remeshctl("worlds describe jobs/a/worlds/main" + at);
+  EXPECT_EQ(one.code, 0) << one.err;
+  EXPECT_NE(one.out.find("host-2"), std::string::npos) << one.out;
+  EXPECT_NE(one.out.find("save since"), std::string::npos) << one.out;
+  EXPECT_EQ(Json::parse(Remeshctl("worlds describe jobs/a/worlds/main -o json" + at).out)["epoch"],
+            "7");
+  const Result none = Remeshctl("worlds describe jobs/a/worlds/mein" + at);
+  EXPECT_EQ(none.code, 1);
+  EXPECT_NE(none.err.find("jobs/a/worlds/main"), std::string::npos) << none.err;
 }
 
 // Regression: it overwrote any file without a word, and "-" became a file of that name.

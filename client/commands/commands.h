@@ -34,5 +34,6 @@ void AddStates(CLI::App& app, Command& command);
 void AddSuggest(CLI::App& app, Command& command);
 void AddTopology(CLI::App& app, Command& command);
 void AddWorkers(CLI::App& app, Command& command);
+void AddWorlds(CLI::App& app, Command& command);
 
 }  // namespace remesh::client

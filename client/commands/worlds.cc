@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <iostream>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "base/error.h"
+#include "base/nearest.h"
+#include "base/status_macros.h"
+#include "client/commands/commands.h"
+#include "remesh/v1/coordination.grpc.pb.h"
+
+namespace remesh::client {
+namespace {
+
+using WorldStub = v1::CoordinationService::Stub;
+
+struct WorldsOptions {
+  Endpoint server;
+  OutputFormat format = OutputFormat::kTable;
+  std::string name, parent;
+  double interval_seconds = 1;
+};
+
+constexpr int kNamedMax = 16;  // ranks that a cell names
+
+std::string SizeOf(const v1::World& world) {
+  const std::string most = world.max_size() == 0 ? "?" : absl::StrCat(world.max_size());
+  if (world.phase() != v1::World::FORMING || world.min_size() == world.max_size()) {
+    return absl::StrCat(world.members_size(), "/", most);
+  }
+  return absl::StrCat(world.members_size(), "/", world.min_size(), "-", most);
+}
+
+// "3@host-b", or the rank alone of a member that the server does not have.
+std::string NameOf(int rank, const v1::World& world) {
+  for (const v1::WorldMember& member : world.members()) {
+    if (member.rank() == rank) return absl::StrCat(rank, "@", member.host());
+  }
+  return absl::StrCat(rank);
+}
+
+// "3@host-b,5@host-c".
+std::string Absent(const v1::World::Waiting& round, const v1::World& world) {
+  std::string text;
+  for (int i = 0; i < round.absent_size() && i < kNamedMax; ++i) {
+    absl::StrAppend(&text, i == 0 ? "" : ",", NameOf(round.absent(i), world));
+  }
+  if (round.absent_size() > kNamedMax) {
+    absl::StrAppend(&text, " and ", round.absent_size() - kNamedMax, " more");
+  }
+  return OrDash(text);
+}
+
+// What the world waits for, in short.
+std::string WaitsFor(const v1::World& world) {
+  if (world.phase() == v1::World::OVER) return world.over();
+  if (world.waiting().empty()) return "-";
+  const v1::World::Waiting& first = world.waiting(0);
+  return absl::StrCat(first.name(), ": ", Absent(first, world));
+}
+
+Table Rows(const google::protobuf::RepeatedPtrField<v1::World>& worlds) {
+  Table table({"NAME", "PHASE", "EPOCH", "MEMBERS", "SINCE", "WAITS FOR"}, {"ATTEMPT"});
+  for (const v1::World& world : worlds) {
+    table.AddRow({world.name(), v1::World::Phase_Name(world.phase()), absl::StrCat(world.epoch()),
+                  SizeOf(world), FormatTime(world.since()), WaitsFor(world),
+                  OrDash(world.attempt())});
+  }
+  return table;
+}
+
+absl::StatusOr<v1::ListWorldsResponse> AllWorlds(const WorldsOptions& options, WorldStub& stub) {
+  v1::ListWorldsRequest request;
+  request.set_parent(options.parent);
+  request.set_page_size(1000);
+  return CallAllPages(options.server, stub, &WorldStub::ListWorlds, request);
+}
+
+absl::Status ListWorlds(const WorldsOptions& options) {
+  const auto stub = v1::CoordinationService::NewStub(ConnectServer(options.server));
+  ASSIGN_OR_RETURN(const v1::ListWorldsResponse response, AllWorlds(options, *stub));
+  Print(options.format, response, [&] { return Rows(response.worlds()); });
+  return absl::OkStatus();
+}
+
+// Who is in, and who has come to each round that waits.
+Table MemberRows(const v1::World& world) {
+  Table table({"RANK", "HOST", "PID", "DEVICES", "AWAITED BY"}, {});
+  for (const v1::WorldMember& member : world.members()) {
+    std::string awaited, devices;
+    for (const int64_t id : member.device_ids()) {
+      absl::StrAppend(&devices, devices.empty() ? "" : ",", id);
+    }
+    for (const v1::World::Waiting& round : world.waiting()) {
+      for (const int rank : round.absent()) {
+        if (rank != member.rank()) continue;
+        absl::StrAppend(&awaited, awaited.empty() ? "" : "; ", round.name(), " since ",
+                        FormatTime(round.since()));
+      }
+    }
+    table.AddRow({absl::StrCat(member.rank()), member.host(), absl::StrCat(member.pid()),
+                  OrDash(devices), OrDash(awaited)});
+  }
+  return table;
+}
+
+absl::Status DescribeWorld(const WorldsOptions& options) {
+  const auto stub = v1::CoordinationService::NewStub(ConnectServer(options.server));
+  WorldsOptions of_job = options;
+  of_job.parent = options.name.substr(0, options.name.find("/worlds/"));
+  ASSIGN_OR_RETURN(const v1::ListWorldsResponse response, AllWorlds(of_job, *stub));
+  std::vector<std::string> names;
+  for (const v1::World& world : response.worlds()) {
+    names.push_back(world.name());
+    if (world.name() != options.name) continue;
+    if (!IsTable(options.format)) {
+      Print(options.format, world, [&] { return Table({}, {}); });
+      return absl::OkStatus();
+    }
+    v1::ListWorldsResponse one;
+    *one.add_worlds() = world;
+    Print(options.format, one, [&] { return Rows(one.worlds()); });
+    std::cout << "\n";
+    Print(options.format, one, [&] { return MemberRows(world); });
+    return absl::OkStatus();
+  }
+  return MakeError(absl::StatusCode::kNotFound,
+                   absl::StrCat(options.name, " does not exist", DidYouMean(options.name, names)),
+                   {.reason = "WORLD_NOT_FOUND", .metadata = {{"name", options.name}}});
+}
+
+std::string LineOf(const v1::World& world) {
+  return absl::StrCat(FormatTime(world.since()), " ", world.name(), " ",
+                      v1::World::Phase_Name(world.phase()), " epoch ", world.epoch(), " members ",
+                      SizeOf(world), " waits for ", WaitsFor(world));
+}
+
+// Prints each world when it is first seen and whenever it has changed.
+absl::Status WatchWorlds(const WorldsOptions& options) {
+  const auto stub = v1::CoordinationService::NewStub(ConnectServer(options.server));
+  std::map<std::string, std::string> last;
+  while (true) {
+    ASSIGN_OR_RETURN(const v1::ListWorldsResponse response, AllWorlds(options, *stub));
+    std::map<std::string, std::string> present;
+    for (const v1::World& world : response.worlds()) {
+      const std::string line = LineOf(world);
+      const auto before = last.find(world.name());
+      if (before == last.end() || before->second != line) PrintNext(options.format, world, line);
+      present[world.name()] = line;
+    }
+    last = std::move(present);
+    RETURN_IF_ERROR(CheckStdout());
+    absl::SleepFor(absl::Seconds(options.interval_seconds));
+  }
+}
+
+}  // namespace
+
+void AddWorlds(CLI::App& app, Command& command) {
+  CLI::App* worlds = app.add_subcommand("worlds", "Worlds of trainer processes");
+  worlds->require_subcommand(1);
+  const auto add = [&](const char* verb, const char* help,
+                       absl::Status (*run)(const WorldsOptions&)) {
+    const auto [sub, options] = AddVerb(*worlds, command, verb, help, run);
+    if (run == DescribeWorld) {
+      sub->add_option("NAME", options->name, "jobs/{job}/worlds/{world}")->required();
+    } else {
+      sub->add_option("--parent", options->parent, "jobs/{job}; all jobs without it")
+          ->envname("REMESH_PARENT");
+    }
+    if (run != WatchWorlds) return;
+    SetHelpOfWatchTimeout(*sub);
+    sub->add_option("--interval", options->interval_seconds, "Time between two lists, seconds")
+        ->transform(Seconds())
+        ->capture_default_str();
+  };
+  add("list", "List worlds, and whom each waits for", ListWorlds);
+  add("describe", "Show the members of a world, and which rounds wait for whom", DescribeWorld);
+  add("watch", "Print worlds whenever they change", WatchWorlds);
+}
+
+}  // namespace remesh::client
