@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """ServerGroup beside a server that only pretends, for what a real one does seldom; and who says which process this is."""
+
 import concurrent.futures
 import queue
 import sys
@@ -25,7 +26,11 @@ FAILED = grpc.StatusCode.FAILED_PRECONDITION
 
 def refusal(code, message, reason="", **metadata):
     """An answer of a script."""
-    return lambda context: abort(context, code, message, reason, **metadata) if reason else context.abort(code, message)
+    return lambda context: (
+        abort(context, code, message, reason, **metadata)
+        if reason
+        else context.abort(code, message)
+    )
 
 
 class FakeCoordination(Scripted, coordination_pb2_grpc.CoordinationServiceServicer):
@@ -39,7 +44,9 @@ class FakeCoordination(Scripted, coordination_pb2_grpc.CoordinationServiceServic
     def Join(self, request, context):
         formed = pb.WorldEvent.Formed(epoch=7, rank=request.rank)
         if not request.epoch:
-            formed.members.extend(pb.WorldMember(rank=rank, host=f"host-{rank}") for rank in range(request.max_size))
+            formed.members.extend(
+                pb.WorldMember(rank=rank, host=f"host-{rank}") for rank in range(request.max_size)
+            )
         first = self.answer("Join", request, context, pb.WorldEvent(formed=formed))
         yield first
         self.joined.release()
@@ -62,6 +69,7 @@ class FakeCoordination(Scripted, coordination_pb2_grpc.CoordinationServiceServic
 
     def Leave(self, request, context):
         from google.protobuf import empty_pb2
+
         return self.answer("Leave", request, context, empty_pb2.Empty())
 
 
@@ -89,11 +97,22 @@ class ServerGroupTest(unittest.TestCase):
             self.assertTrue(self.fake.joined.acquire(timeout=30))
 
     def test_what_it_joins_with(self):
-        group = self.group(Place(1, 2, "run.3", 1), host="host-b", data=b"there", device_ids=[4, 5], forming=20)
+        group = self.group(
+            Place(1, 2, "run.3", 1), host="host-b", data=b"there", device_ids=[4, 5], forming=20
+        )
         (join,) = self.fake.of(pb.JoinRequest)
-        self.assertEqual((group.rank, group.size, group.epoch, group.fence), (1, 2, 7, pb.Fence(scope=SCOPE, epoch=7)))
-        self.assertEqual((join.scope, join.attempt, join.min_size, join.max_size, join.rank), (SCOPE, "run.3", 2, 2, 1))
-        self.assertEqual((join.host, join.local_index, join.data, list(join.device_ids), join.epoch), ("host-b", 1, b"there", [4, 5], 0))
+        self.assertEqual(
+            (group.rank, group.size, group.epoch, group.fence),
+            (1, 2, 7, pb.Fence(scope=SCOPE, epoch=7)),
+        )
+        self.assertEqual(
+            (join.scope, join.attempt, join.min_size, join.max_size, join.rank),
+            (SCOPE, "run.3", 2, 2, 1),
+        )
+        self.assertEqual(
+            (join.host, join.local_index, join.data, list(join.device_ids), join.epoch),
+            ("host-b", 1, b"there", [4, 5], 0),
+        )
         self.assertEqual(len(join.nonce), 16)
         self.assertTrue(0 < join.timeout.ToSeconds() <= 20)
 
@@ -106,10 +125,16 @@ class ServerGroupTest(unittest.TestCase):
         self.assertEqual([each.sequence for each in asked], [0, 1, 2])
         for each in asked:
             self.assertTrue(0 < each.timeout.ToMilliseconds() <= 50_000)
-        self.assertEqual(len(asked[1].contribution.payload), 32)  # digests of the structure and of one leaf
+        self.assertEqual(
+            len(asked[1].contribution.payload), 32
+        )  # digests of the structure and of one leaf
 
     def test_a_call_is_repeated_while_the_server_is_away(self):
-        self.fake.scripts["Exchange"] = [refusal(UNAVAILABLE, "restarting"), refusal(UNAVAILABLE, "restarting"), pb.ExchangeResponse(digest=b"d")]
+        self.fake.scripts["Exchange"] = [
+            refusal(UNAVAILABLE, "restarting"),
+            refusal(UNAVAILABLE, "restarting"),
+            pb.ExchangeResponse(digest=b"d"),
+        ]
         group = self.group()
         group.barrier("a")
         first, second, third = self.exchanges()
@@ -120,8 +145,11 @@ class ServerGroupTest(unittest.TestCase):
     def test_a_member_that_joins_again_tells_its_rounds_since_its_last_ok_one(self):
         group = self.group()
         self.wait_joins(1)
-        self.fake.scripts["Exchange"] = [pb.ExchangeResponse(digest=b"old"), pb.ExchangeResponse(digest=b"d1"),
-                                         refusal(FAILED, "differ", "VALUES_DIFFER")]
+        self.fake.scripts["Exchange"] = [
+            pb.ExchangeResponse(digest=b"old"),
+            pb.ExchangeResponse(digest=b"d1"),
+            refusal(FAILED, "differ", "VALUES_DIFFER"),
+        ]
         group.barrier("a")
         group.gather("b", b"payload")
         with self.assertRaisesRegex(errors.ValuesDiffer, "differ"):
@@ -130,19 +158,31 @@ class ServerGroupTest(unittest.TestCase):
         self.wait_joins(1)
         first, again = self.fake.of(pb.JoinRequest)
         self.assertEqual((again.epoch, again.rank, again.size, again.nonce), (7, 1, 2, first.nonce))
-        self.assertEqual([(each.sequence, each.outcome, each.message, each.digest, each.contribution.payload) for each in again.finished],
-                         [(1, "OK", "", b"d1", b"payload"), (2, "VALUES_DIFFER", "differ", b"", b"")])
+        self.assertEqual(
+            [
+                (each.sequence, each.outcome, each.message, each.digest, each.contribution.payload)
+                for each in again.finished
+            ],
+            [(1, "OK", "", b"d1", b"payload"), (2, "VALUES_DIFFER", "differ", b"", b"")],
+        )
         self.fake.scripts["Exchange"] = []
         group.barrier("d")
         self.assertEqual(self.exchanges()[-1].sequence, 3)
 
     def test_a_call_that_comes_before_the_member_is_back_is_repeated(self):
-        self.fake.scripts["Exchange"] = [refusal(UNAVAILABLE, "join first", "JOIN_AGAIN"), pb.ExchangeResponse()]
+        self.fake.scripts["Exchange"] = [
+            refusal(UNAVAILABLE, "join first", "JOIN_AGAIN"),
+            pb.ExchangeResponse(),
+        ]
         self.group().barrier("a")
         self.assertEqual([each.sequence for each in self.exchanges()], [0, 0])
 
     def test_a_process_that_dies_is_named_in_the_call_and_in_every_later_one(self):
-        self.fake.scripts["Exchange"] = [refusal(FAILED, "0@host-0 is lost: its stream ended", "MEMBER_LOST", rank="0", host="host-0")]
+        self.fake.scripts["Exchange"] = [
+            refusal(
+                FAILED, "0@host-0 is lost: its stream ended", "MEMBER_LOST", rank="0", host="host-0"
+            )
+        ]
         group = self.group()
         for _ in range(2):
             with self.assertRaisesRegex(errors.MemberLost, "0@host-0 is lost") as raised:
@@ -152,8 +192,16 @@ class ServerGroupTest(unittest.TestCase):
 
     def test_the_stream_says_who_is_lost(self):
         group = self.group()
-        self.fake.events.put(pb.WorldEvent(member_lost=pb.WorldEvent.MemberLost(rank=0, host="host-0", why="0@host-0 is lost: killed")))
-        self.fake.events.put(pb.WorldEvent(over=pb.WorldEvent.Over(why="a member is lost", next_size=1)))
+        self.fake.events.put(
+            pb.WorldEvent(
+                member_lost=pb.WorldEvent.MemberLost(
+                    rank=0, host="host-0", why="0@host-0 is lost: killed"
+                )
+            )
+        )
+        self.fake.events.put(
+            pb.WorldEvent(over=pb.WorldEvent.Over(why="a member is lost", next_size=1))
+        )
         self.fake.events.put("end")
         give_up = time.monotonic() + 30
         while group.failure() is None and time.monotonic() < give_up:
@@ -166,14 +214,23 @@ class ServerGroupTest(unittest.TestCase):
         self.assertEqual(len(self.fake.of(pb.JoinRequest)), 1)
 
     def test_an_earlier_world_ends_at_once(self):
-        self.fake.scripts["Exchange"] = [refusal(FAILED, "epoch 7 is over", "STALE_EPOCH", epoch="9")]
+        self.fake.scripts["Exchange"] = [
+            refusal(FAILED, "epoch 7 is over", "STALE_EPOCH", epoch="9")
+        ]
         with self.assertRaises(errors.StaleEpoch) as raised:
             self.group().barrier("a")
         self.assertEqual(raised.exception.epoch, 9)
 
     def test_a_time_out_names_who_was_absent_and_the_next_round_may_follow(self):
-        self.fake.scripts["Exchange"] = [refusal(grpc.StatusCode.DEADLINE_EXCEEDED, "a: absent: 0@host-0", "BARRIER_TIMEOUT", absent="0@host-0"),
-                                         pb.ExchangeResponse()]
+        self.fake.scripts["Exchange"] = [
+            refusal(
+                grpc.StatusCode.DEADLINE_EXCEEDED,
+                "a: absent: 0@host-0",
+                "BARRIER_TIMEOUT",
+                absent="0@host-0",
+            ),
+            pb.ExchangeResponse(),
+        ]
         group = self.group()
         with self.assertRaises(errors.BarrierTimeout) as raised:
             group.barrier("a")
@@ -184,15 +241,21 @@ class ServerGroupTest(unittest.TestCase):
     def test_a_server_that_does_not_answer_ends_the_group(self):
         self.fake.scripts["Exchange"] = [lambda context: time.sleep(2)]
         group = self.group(deadline=0.2)
-        with mock.patch.object(server_group, "_GRACE_SECONDS", 0.2), self.assertRaises(errors.ServerAway):
+        with mock.patch.object(server_group, "_GRACE_SECONDS", 0.2), self.assertRaises(
+            errors.ServerAway
+        ):
             group.barrier("a")
         with self.assertRaises(errors.ServerAway):
             group.barrier("b")
 
     def test_a_long_broadcast_takes_several_rounds(self):
         with mock.patch.object(server_group, "_PAYLOAD_BYTES", 10):
-            self.assertEqual(self.group().broadcast("a", bytes(range(25)), root=1), bytes(range(25)))
-            self.assertEqual([len(each.contribution.payload) for each in self.exchanges()], [10, 10, 10, 3])
+            self.assertEqual(
+                self.group().broadcast("a", bytes(range(25)), root=1), bytes(range(25))
+            )
+            self.assertEqual(
+                [len(each.contribution.payload) for each in self.exchanges()], [10, 10, 10, 3]
+            )
             with self.assertRaisesRegex(errors.TooLarge, "a payload of 11 bytes"):
                 self.group().gather("a", bytes(11))
 
@@ -201,7 +264,9 @@ class ServerGroupTest(unittest.TestCase):
         for count in (0, 1, 63, 64, 65, 1000, 6401):
             groups = server_group.leaf_groups(count)
             self.assertLessEqual(len(groups), 64)
-            self.assertEqual([leaf for each in groups for leaf in range(count)[each]], list(range(count)))
+            self.assertEqual(
+                [leaf for each in groups for leaf in range(count)[each]], list(range(count))
+            )
         group = self.group()
         for leaves in ([b"ab", b"c"], [b"a", b"bc"]):
             group.agree_on("a", b"tree", leaves)
@@ -210,12 +275,20 @@ class ServerGroupTest(unittest.TestCase):
         self.assertNotEqual(one[16:], other[16:])
 
     def test_a_living_member_of_an_earlier_start_is_waited_for_and_then_named(self):
-        taken = refusal(grpc.StatusCode.ALREADY_EXISTS, "rank 1 is taken", "RANK_TAKEN", host="host-1", pid="77")
-        formed = pb.WorldEvent(formed=pb.WorldEvent.Formed(epoch=8, rank=1, members=[pb.WorldMember(), pb.WorldMember()]))
+        taken = refusal(
+            grpc.StatusCode.ALREADY_EXISTS, "rank 1 is taken", "RANK_TAKEN", host="host-1", pid="77"
+        )
+        formed = pb.WorldEvent(
+            formed=pb.WorldEvent.Formed(
+                epoch=8, rank=1, members=[pb.WorldMember(), pb.WorldMember()]
+            )
+        )
         self.fake.scripts["Join"] = [taken, taken, formed]
         self.assertEqual(self.group().epoch, 8)
         self.fake.scripts["Join"] = [taken]
-        with mock.patch.object(world_session, "_TAKEN_SECONDS", 0.3), self.assertRaises(errors.RankTaken) as raised:
+        with mock.patch.object(world_session, "_TAKEN_SECONDS", 0.3), self.assertRaises(
+            errors.RankTaken
+        ) as raised:
             self.group()
         self.assertEqual((raised.exception.host, raised.exception.pid), ("host-1", 77))
 
@@ -225,7 +298,9 @@ class ServerGroupTest(unittest.TestCase):
             self.group()
 
     def test_a_world_that_does_not_form_names_who_is_absent(self):
-        self.fake.scripts["Join"] = [refusal(grpc.StatusCode.DEADLINE_EXCEEDED, "absent: 0", "WORLD_TIMEOUT", absent="0")]
+        self.fake.scripts["Join"] = [
+            refusal(grpc.StatusCode.DEADLINE_EXCEEDED, "absent: 0", "WORLD_TIMEOUT", absent="0")
+        ]
         with self.assertRaises(errors.BarrierTimeout) as raised:
             self.group(forming=1)
         self.assertEqual(raised.exception.absent, [0])
@@ -273,11 +348,34 @@ class PlaceTest(unittest.TestCase):
         ({}, None, Place(0, 1)),
         ({}, (2, 3), Place(2, 3)),
         ({"RANK": "1", "WORLD_SIZE": "4"}, (2, 3), Place(1, 4)),
-        ({"RANK": "1", "WORLD_SIZE": "4", "LOCAL_RANK": "1", "TORCHELASTIC_RUN_ID": "r", "TORCHELASTIC_RESTART_COUNT": "2"}, None,
-         Place(1, 4, "r.2", 1)),
+        (
+            {
+                "RANK": "1",
+                "WORLD_SIZE": "4",
+                "LOCAL_RANK": "1",
+                "TORCHELASTIC_RUN_ID": "r",
+                "TORCHELASTIC_RESTART_COUNT": "2",
+            },
+            None,
+            Place(1, 4, "r.2", 1),
+        ),
         ({"RANK": "0", "WORLD_SIZE": "2", "TORCHELASTIC_RUN_ID": "r"}, None, Place(0, 2, "r.0")),
-        ({"REMESH_RANK": "3", "REMESH_WORLD_SIZE": "5", "REMESH_ATTEMPT": "x.1", "RANK": "0", "WORLD_SIZE": "1"}, None, Place(3, 5, "x.1")),
-        ({"REMESH_RANK": "0", "REMESH_WORLD_SIZE": "2", "TORCHELASTIC_RUN_ID": "r"}, None, Place(0, 2, "")),
+        (
+            {
+                "REMESH_RANK": "3",
+                "REMESH_WORLD_SIZE": "5",
+                "REMESH_ATTEMPT": "x.1",
+                "RANK": "0",
+                "WORLD_SIZE": "1",
+            },
+            None,
+            Place(3, 5, "x.1"),
+        ),
+        (
+            {"REMESH_RANK": "0", "REMESH_WORLD_SIZE": "2", "TORCHELASTIC_RUN_ID": "r"},
+            None,
+            Place(0, 2, ""),
+        ),
         ({"WORLD_SIZE": "1"}, (2, 3), Place(0, 1)),
     )
     REFUSED = (
@@ -296,17 +394,26 @@ class PlaceTest(unittest.TestCase):
 
     def test_what_cannot_be_is_named(self):
         for environment, text in self.REFUSED:
-            with self.subTest(environment=environment), self.assertRaisesRegex(errors.BadArgument, text):
+            with self.subTest(environment=environment), self.assertRaisesRegex(
+                errors.BadArgument, text
+            ):
                 place_of(environment)
 
     def test_jax_is_asked_only_if_it_is_initialized(self):
         asked = []
-        jax = types.SimpleNamespace(distributed=types.SimpleNamespace(is_initialized=lambda: False),
-                                    process_index=lambda: asked.append(1), process_count=lambda: asked.append(1))
+        jax = types.SimpleNamespace(
+            distributed=types.SimpleNamespace(is_initialized=lambda: False),
+            process_index=lambda: asked.append(1),
+            process_count=lambda: asked.append(1),
+        )
         with mock.patch.dict(sys.modules, jax=jax), mock.patch.dict("os.environ", clear=True):
             self.assertEqual(world_place.present_place(), Place(0, 1))
         self.assertEqual(asked, [])
-        jax.distributed.is_initialized, jax.process_index, jax.process_count = lambda: True, lambda: 1, lambda: 2
+        jax.distributed.is_initialized, jax.process_index, jax.process_count = (
+            lambda: True,
+            lambda: 1,
+            lambda: 2,
+        )
         with mock.patch.dict(sys.modules, jax=jax), mock.patch.dict("os.environ", clear=True):
             self.assertEqual(world_place.present_place(), Place(1, 2))
 

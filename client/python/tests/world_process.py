@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A process of world_test.py: MODE. Which of them it is, RANK and WORLD_SIZE say. Prints one JSON object a line."""
+
 import json
 import os
 import signal
@@ -41,28 +42,48 @@ def wait_line():
 
 def rounds(client):
     """Every kind of round, what fails in it, and its text."""
-    with ServerGroup("jobs/rounds/worlds/main", client.channel, deadline=60, host=f"host-{os.environ['RANK']}") as group:
+    with ServerGroup(
+        "jobs/rounds/worlds/main", client.channel, deadline=60, host=f"host-{os.environ['RANK']}"
+    ) as group:
+
         def fail():
             with together(group, "work"):
                 if group.rank == 1:
                     raise ValueError("the disk is full")
-        say(rank=[group.rank, group.size], members=[each.host for each in group.members],
-            gathered=[each.hex() for each in group.gather("bits", b"\x7f\xc0" + bytes([group.rank]), to=1) or []],
-            broadcast=len(group.broadcast("wide", bytes(9 << 20) if group.rank == 2 else b"", root=2)),
+
+        say(
+            rank=[group.rank, group.size],
+            members=[each.host for each in group.members],
+            gathered=[
+                each.hex()
+                for each in group.gather("bits", b"\x7f\xc0" + bytes([group.rank]), to=1) or []
+            ],
+            broadcast=len(
+                group.broadcast("wide", bytes(9 << 20) if group.rank == 2 else b"", root=2)
+            ),
             agreed=caught(lambda: group.agree("same", b"1")),
             differ=caught(lambda: group.agree("step", str(group.rank // 2).encode())),
-            structure=caught(lambda: group.agree_on("tree", b"dict" if group.rank else b"list", [b"1"])),
+            structure=caught(
+                lambda: group.agree_on("tree", b"dict" if group.rank else b"list", [b"1"])
+            ),
             names=caught(lambda: group.barrier("a" if group.rank == 0 else "b")),
-            late=caught(lambda: group.barrier("late", deadline=0.5) if group.rank else time.sleep(2)),
+            late=caught(
+                lambda: group.barrier("late", deadline=0.5) if group.rank else time.sleep(2)
+            ),
             # Whoever was absent is told so when it comes.
             told=caught(lambda: group.barrier("late", deadline=0.5) if group.rank == 0 else None),
             failure=caught(fail),
-            decided=exchange(group, "sum", bytes([group.rank]), lambda each: bytes([sum(one[0] for one in each)])).hex())
+            decided=exchange(
+                group, "sum", bytes([group.rank]), lambda each: bytes([sum(one[0] for one in each)])
+            ).hex(),
+        )
 
 
 def lose(client):
     """Process 1 dies while the others wait for it."""
-    group = ServerGroup("jobs/lose/worlds/main", client.channel, deadline=60, host=f"host-{os.environ['RANK']}")
+    group = ServerGroup(
+        "jobs/lose/worlds/main", client.channel, deadline=60, host=f"host-{os.environ['RANK']}"
+    )
     group.barrier("begun")
     if group.rank == 1:
         say(pid=os.getpid())
@@ -77,7 +98,12 @@ def restarts(client):
     with ServerGroup("jobs/restarts/worlds/main", client.channel, deadline=60) as group:
         results = []
         for number in range(60):
-            results.append([each.decode() for each in group.gather_all(f"round {number}", b"%d.%d" % (group.rank, number))])
+            results.append(
+                [
+                    each.decode()
+                    for each in group.gather_all(f"round {number}", b"%d.%d" % (group.rank, number))
+                ]
+            )
             if group.rank == 0:
                 say(round=number)
             time.sleep(0.02)
@@ -88,9 +114,11 @@ def save(client):
     """A job whose process 1 dies: in a save, in a restore, in leaving()."""
     core = job.Core("dies", client=client, every=1)
     core.save_pieces([piece(1, core.size)], 1, block=True)
-    call = {"save": lambda: core.save_pieces([piece(2, core.size)], 2, block=True),
-            "restore": lambda: core.restore_arrays([piece(0, core.size).array]),
-            "leaving": lambda: core.leaving(5)}[os.environ["CALL"]]
+    call = {
+        "save": lambda: core.save_pieces([piece(2, core.size)], 2, block=True),
+        "restore": lambda: core.restore_arrays([piece(0, core.size).array]),
+        "leaving": lambda: core.leaving(5),
+    }[os.environ["CALL"]]
     if core.rank == 1:
         say(pid=os.getpid())
         signal.pause()
@@ -108,14 +136,24 @@ def zombie(client):
         os.kill(os.getpid(), signal.SIGSTOP)
         time.sleep(0.5)  # another thread may have taken the signal: this one stops soon
         seal(self)
+
     Commit.seal = stops
     saved = core.save_pieces([piece(666)], 2)
     committed = caught(lambda: saved.wait(60))
-    newest = next(each for each in client.states("jobs/z") if each.phase == "READY" and "save" in each.name)
+    newest = next(
+        each for each in client.states("jobs/z") if each.phase == "READY" and "save" in each.name
+    )
     fenced = core._client.state(newest.name)  # pylint: disable=protected-access
-    say(committed=committed, delete=caught(fenced.delete), update=caught(lambda: fenced.update(step=9)),
-        create=caught(lambda: core._client.create("jobs/z/states/mine", {})),  # pylint: disable=protected-access
-        move=caught(lambda: fenced.reshard({})), next=caught(lambda: core.save_pieces([piece(3)], 3)))
+    say(
+        committed=committed,
+        delete=caught(fenced.delete),
+        update=caught(lambda: fenced.update(step=9)),
+        create=caught(
+            lambda: core._client.create("jobs/z/states/mine", {})
+        ),  # pylint: disable=protected-access
+        move=caught(lambda: fenced.reshard({})),
+        next=caught(lambda: core.save_pieces([piece(3)], 3)),
+    )
     os._exit(0)
 
 

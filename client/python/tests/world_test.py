@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Worlds of real processes over a real server: rounds, losses, restarts of the server, and processes of an earlier world."""
+
 import json
 import os
 import pathlib
@@ -20,14 +21,28 @@ _NAMED_SECONDS = 20.0  # a bound for busy machines; what it took is printed
 
 class WorldCase(unittest.TestCase):
     def setUp(self):
-        self.cluster = LocalCluster(_BIN, 3, 1, server_config=("keepalive_time: 1s", "keepalive_timeout: 1s")).__enter__()
+        self.cluster = LocalCluster(
+            _BIN, 3, 1, server_config=("keepalive_time: 1s", "keepalive_timeout: 1s")
+        ).__enter__()
         self.addCleanup(self.cluster.close)
 
     def start(self, mode, rank=0, size=1, **environment):
         """A process, whose output is read by line."""
-        env = {**os.environ, "RANK": str(rank), "WORLD_SIZE": str(size), "REMESH_SOCKET": self.cluster.worker_socket(f"host-{rank}"),
-               "PYTHONPATH": os.pathsep.join(sys.path), **environment}
-        started = subprocess.Popen([sys.executable, _PROGRAM, mode], env=env, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        env = {
+            **os.environ,
+            "RANK": str(rank),
+            "WORLD_SIZE": str(size),
+            "REMESH_SOCKET": self.cluster.worker_socket(f"host-{rank}"),
+            "PYTHONPATH": os.pathsep.join(sys.path),
+            **environment,
+        }
+        started = subprocess.Popen(
+            [sys.executable, _PROGRAM, mode],
+            env=env,
+            text=True,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+        )
         self.addCleanup(started.communicate)
         self.addCleanup(started.kill)
         return started
@@ -64,13 +79,17 @@ class RoundsTest(WorldCase):
         heard = [self.said(each) for each in self.world("rounds", 3)]
         self.assertEqual([each["rank"] for each in heard], [[rank, 3] for rank in range(3)])
         self.assertEqual(heard[0]["members"], ["host-0", "host-1", "host-2"])
-        self.assertEqual([each["gathered"] for each in heard], [[], ["7fc000", "7fc001", "7fc002"], []])
+        self.assertEqual(
+            [each["gathered"] for each in heard], [[], ["7fc000", "7fc001", "7fc002"], []]
+        )
         self.assertEqual([each["broadcast"] for each in heard], [9 << 20] * 3)
         for key, text in self.TEXTS.items():
             self.assertEqual(len({each[key] for each in heard}), 1, key)
             self.assertRegex(heard[0][key], text.replace("|", r"\|") or "^$")
         for each in (heard[1]["late"], heard[2]["late"], heard[0]["told"]):
-            self.assertRegex(each, "BarrierTimeout: .*late: not all members came in time; absent: 0@host-0")
+            self.assertRegex(
+                each, "BarrierTimeout: .*late: not all members came in time; absent: 0@host-0"
+            )
         self.assertEqual([each["decided"] for each in heard], ["03"] * 3)
 
     def test_a_process_that_dies_is_named(self):
@@ -111,13 +130,21 @@ class JobTest(WorldCase):
         heard = self.said(zombie)
         self.assertRegex(heard["committed"], "^(Superseded|SaveFailed): ")
         for call in ("delete", "update", "create", "move"):
-            self.assertRegex(heard[call], r"^StaleEpoch: .*epoch \d+ of jobs/z/worlds/main is over", call)
+            self.assertRegex(
+                heard[call], r"^StaleEpoch: .*epoch \d+ of jobs/z/worlds/main is over", call
+            )
         self.assertRegex(heard["next"], "^(StaleEpoch|Superseded): ")
         successor.stdin.write("\n")
         successor.stdin.flush()
         self.assertEqual(self.said(successor), {"restored": 5, "value": 5.0})
-        with remesh.connect(self.cluster.worker_socket("host-0"), self.cluster.server_address) as client:
-            steps = [each.step for each in client.states("jobs/z") if each.phase == "READY" and "/save." in each.name]
+        with remesh.connect(
+            self.cluster.worker_socket("host-0"), self.cluster.server_address
+        ) as client:
+            steps = [
+                each.step
+                for each in client.states("jobs/z")
+                if each.phase == "READY" and "/save." in each.name
+            ]
         self.assertEqual(steps, [5])
 
     def wait_stopped(self, pid):
