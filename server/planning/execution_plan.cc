@@ -15,6 +15,7 @@
 #include "base/error.h"
 #include "base/status_macros.h"
 #include "planner/make_plan.h"
+#include "planner/plan/host_exchanges.h"
 #include "proto/convert/plan_proto.h"
 #include "proto/convert/plan_spec.h"
 #include "server/planning/create_plan.h"
@@ -53,6 +54,31 @@ absl::StatusOr<std::shared_ptr<const PlacedState>> InChosenOrder(
   return PlaceState(WithOrder(given->spec, order), nullptr, budget);
 }
 
+// By host of the move, which other hosts of the move it exchanges data with: indices in their order.
+std::vector<std::vector<int32_t>> ExchangesOf(const BoundPlan& plan,
+                                              const std::map<std::string, HostDevices>& hosts) {
+  absl::flat_hash_map<std::string_view, int32_t> index_of;
+  for (const auto& [host, devices] : hosts) {
+    index_of.emplace(host, static_cast<int32_t>(index_of.size()));
+  }
+  std::vector<int32_t> index;  // by the plan's numbers of hosts; -1: takes no part
+  for (const std::string& host : plan.binding.host_names) {
+    const auto found = index_of.find(host);
+    index.push_back(found == index_of.end() ? -1 : found->second);
+  }
+  std::vector<std::vector<int32_t>> exchanges(hosts.size());
+  const std::vector<std::vector<int32_t>> of_plan = planner::HostExchanges(plan.cached->plan);
+  for (size_t host = 0; host < of_plan.size(); ++host) {
+    if (index[host] < 0) continue;
+    std::vector<int32_t>& others = exchanges[index[host]];
+    for (const int32_t other : of_plan[host]) {
+      if (index[other] >= 0) others.push_back(index[other]);
+    }
+    std::sort(others.begin(), others.end());
+  }
+  return exchanges;
+}
+
 // The part of a plan that the controller needs, for a move from `source` to `target`. `lost`: as
 // named in the request for the plan.
 PlannedExecution ToMove(const BoundPlan& plan, const v1::Planning& planning,
@@ -86,6 +112,7 @@ PlannedExecution ToMove(const BoundPlan& plan, const v1::Planning& planning,
     move.hosts[host.name] = {.device_ids = host.device_ids,
                              .local_devices = {devices->second.begin(), devices->second.end()}};
   }
+  move.exchanges = ExchangesOf(plan, move.hosts);
   return move;
 }
 

@@ -86,6 +86,7 @@ TEST_F(ExecutionPlanTest, AMovePlannedForTargetsCanBeRunAgainByItsName) {
   const auto first = PlanTo(TargetOf(TestSpec()));
   ASSERT_TRUE(first.ok()) << first.status();
   EXPECT_EQ(first->hosts.size(), 2u);
+  EXPECT_EQ(first->exchanges, (std::vector<std::vector<int32_t>>{{1}, {0}}));
   EXPECT_EQ(first->planning.cache(), v1::Planning::MISS);
   const auto second = PlanBy(first->plan);
   ASSERT_TRUE(second.ok()) << second.status();

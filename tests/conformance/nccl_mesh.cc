@@ -93,9 +93,11 @@ void NcclMesh::Open(int host) {
                   .options = options_};
   for (size_t i = 0; i < hosts_.size(); ++i) setup.hosts.push_back(absl::StrCat("host", i));
   for (int device = 0; device < devices_.count(); ++device) {
-    setup.ranks.push_back(
-        {static_cast<uint32_t>(100 + device), devices_.HostOf(device), devices_.LocalOf(device)});
+    setup.ranks.push_back({static_cast<uint32_t>(100 + device), devices_.HostOf(device),
+                           devices_.LocalOf(device), device});
   }
+  const auto count = static_cast<int>(hosts_.size());
+  setup.whole = {.hosts = count, .ranks = devices_.count(), .place = host};
   setup.notify = [transport = at.transport.get()] { transport->Wake(); };
   setup.on_stuck = [&at] { ++at.stuck; };
   at.group = std::make_unique<NcclGroup>(std::move(setup));

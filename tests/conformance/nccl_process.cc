@@ -13,8 +13,8 @@
 #include "base/check.h"
 #include "tests/conformance/harness.h"
 #include "tests/conformance/process_victim.h"
-#include "worker/nccl/testing/fake/fake_gpu_streams.h"
 #include "worker/nccl/nccl_group.h"
+#include "worker/nccl/testing/fake/fake_gpu_streams.h"
 #include "worker/nccl/testing/fake_library.h"
 #include "worker/nccl/testing/host_stream.h"
 #include "worker/transport/tcp_transport.h"
@@ -39,8 +39,12 @@ class TwoHosts {
     setup.self = self;
     setup.hosts = {"parent", "child"};
     for (int host : {0, 1}) {
-      for (int i = 0; i < kDevices; ++i) setup.ranks.push_back({Number(host, i), host, i});
+      for (int i = 0; i < kDevices; ++i) {
+        const int rank = host * kDevices + i;
+        setup.ranks.push_back({Number(host, i), host, i, rank});
+      }
     }
+    setup.whole = {.hosts = 2, .ranks = 2 * kDevices, .place = self};
     setup.notify = [&transport] { transport.Wake(); };
     setup.on_stuck = [] { REMESH_CHECK(false); };
     group_ = std::make_unique<NcclGroup>(std::move(setup));

@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
 #include "planner/make_plan.h"
+#include "planner/plan/host_exchanges.h"
 #include "planner/plan/plan.h"
 #include "planner/plan/plan_rep.h"
 #include "planner/validate.h"
@@ -169,6 +170,19 @@ TEST(KnownCasesTest, AFreeOrderMovesAQuarterOfFlatShards) {
     EXPECT_NEAR(MovedShare(spec), one.given, 0.001);
     spec.mutable_options()->set_free_target_order(true);
     EXPECT_NEAR(MovedShare(spec), one.freed, 0.001);
+  }
+}
+
+// What each host is told of a move names those: it must not grow with the hosts.
+TEST(KnownCasesTest, AHostOfAFlatMoveExchangesWithFewOfHoweverManyThereAre) {
+  for (const int64_t hosts : {8, 32, 128, 512}) {
+    SCOPED_TRACE(hosts);
+    const Planned planned = PlanFor(FlatSpec(8 * hosts, 8 * (hosts - 1), /*all_states=*/false));
+    const std::vector<std::vector<int32_t>> exchanges = HostExchanges(planned.plan);
+    size_t most = 0;
+    for (const std::vector<int32_t>& others : exchanges) most = std::max(most, others.size());
+    EXPECT_EQ(std::ssize(exchanges), hosts);
+    EXPECT_LE(most, 4u);
   }
 }
 

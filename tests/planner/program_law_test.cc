@@ -6,13 +6,16 @@
 #include <algorithm>
 #include <map>
 #include <optional>
+#include <set>
 #include <tuple>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
 #include "planner/make_plan.h"
+#include "planner/plan/host_exchanges.h"
 #include "planner/plan/host_program.h"
+#include "planner/plan/plan_rep.h"
 #include "planner/schedule/timeline.h"
 #include "planner/schedule/transit.h"
 #include "planner/schedule/windows.h"
@@ -106,6 +109,28 @@ TEST(ProgramLawTest, TheWireKeepsEveryTransferOfTheHost) {
     }
   }
   EXPECT_GT(plans, 400);
+}
+
+// A host reaches every device that its program names if it knows the hosts it exchanges with.
+TEST(ProgramLawTest, AHostExchangesWithTheHostsOfTheDevicesOfItsProgramAndNoOthers) {
+  int64_t others = 0;
+  for (uint64_t seed = 0; seed < 300; ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    const auto planned = PlanOf(seed);
+    if (!planned) continue;
+    const std::vector<std::vector<int32_t>> exchanges = HostExchanges(planned->plan);
+    const std::vector<int32_t>& host_of = planned->plan.rep().host_of;
+    for (int32_t host = 0; host < std::ssize(exchanges); ++host) {
+      std::set<int32_t> named;
+      for (const Move& move : ProgramOfHost(planned->plan, host).moves) {
+        named.insert({host_of[move.from_device], host_of[move.to_device]});
+      }
+      named.erase(host);
+      EXPECT_EQ(exchanges[host], std::vector<int32_t>(named.begin(), named.end()));
+      others += std::ssize(named);
+    }
+  }
+  EXPECT_GT(others, 500);
 }
 
 // The elements of a program's stretches, told as its transfers are.

@@ -98,6 +98,7 @@ v1::Register Agent::Attaching() {
     address.set_address(data_->transport_address());
   }
   message.set_supports_write_once(true);
+  message.set_supports_partial_peers(true);
   message.set_highest_epoch(record.highest_epoch());
   message.set_incarnation(incarnation_);
   message.set_last_incarnation(record.incarnation());

@@ -16,19 +16,6 @@
 namespace remesh::worker {
 namespace {
 
-// The lives of hosts that an attempt connects, and how many devices each has.
-Lasting LastingOf(const v1::Prepare& prepare, const std::vector<Peer>& peers) {
-  Lasting lasting{.name = prepare.communicators().name(),
-                  .reused = prepare.communicators().reuse()};
-  for (size_t i = 0; i < peers.size(); ++i) {
-    const v1::PeerEntry& peer = prepare.peers(static_cast<int>(i));
-    if (!peers[i].windowed) continue;
-    absl::StrAppend(&lasting.among, peer.host(), "\n", peer.incarnation(), "\n",
-                    peer.device_ids_size(), "\n");
-  }
-  return lasting;
-}
-
 // DEVICE_ERROR if a device refuses whatever it is given.
 absl::Status CheckDevices(const LocalDevices& devices) {
   for (Device* device : devices.all()) {
@@ -263,13 +250,14 @@ Mover::Events Agent::MakeEvents(const std::string& key, bool encrypted) {
 void Agent::Do(const std::string& key, Entry& entry, const Attempt::Open&) {
   const v1::Prepare& prepare = entry.attempt.prepare();
   auto peers = PeersOf(prepare, LinksOf(*data_));
-  if (!peers.ok()) {
-    PostEvent(key, [status = peers.status()](Entry& e) { return e.attempt.Opened(status); });
+  absl::StatusOr<Lasting> lasting =
+      peers.ok() ? LastingOf(prepare, *peers) : absl::StatusOr<Lasting>(peers.status());
+  if (!lasting.ok()) {
+    PostEvent(key, [status = lasting.status()](Entry& e) { return e.attempt.Opened(status); });
     return;
   }
   const bool encrypted =
       std::any_of(peers->begin(), peers->end(), [](const Peer& peer) { return peer.encrypted; });
-  Lasting lasting = LastingOf(prepare, *peers);
   auto making = std::make_shared<Making>(Making{.devices = entry.devices,
                                                 .program = std::move(entry.program),
                                                 .source = std::move(entry.source),
@@ -277,7 +265,7 @@ void Agent::Do(const std::string& key, Entry& entry, const Attempt::Open&) {
                                                 .opening = {.id = prepare.attempt(),
                                                             .self = prepare.self(),
                                                             .peers = *std::move(peers),
-                                                            .lasting = std::move(lasting),
+                                                            .lasting = *std::move(lasting),
                                                             .options = options_.mover,
                                                             .events = MakeEvents(key, encrypted)}});
   making->opening.options.modify_watch = entry.modify_watch;

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "worker/execution/attempt_devices.h"
 
 namespace remesh::worker {
 namespace {
@@ -78,6 +79,95 @@ TEST(PeerLinksTest, WithoutNamedCommunicatorsGpusAreReachedByStreamBesideOthers)
   EXPECT_EQ(windowed(), 0);
   prepare.mutable_peers()->RemoveLast();
   EXPECT_EQ(windowed(), 2);
+}
+
+// A table of some hosts of an attempt with 5 hosts of 2 devices, of which 1, 2 and 4 have GPUs.
+v1::Prepare PartOf(const std::vector<int>& hosts, int own, int place) {
+  const std::vector<int> ranks = {-1, 0, 2, -1, 4};
+  std::vector<Addresses> addresses;
+  for (const int host : hosts) addresses.push_back(ranks[host] < 0 ? kOfHostMemory : kOfGpus);
+  const auto self = std::ranges::find(hosts, own) - hosts.begin();
+  v1::Prepare prepare = PrepareOf(addresses, static_cast<int>(self));
+  prepare.set_hosts(5);
+  for (size_t i = 0; i < hosts.size(); ++i) {
+    v1::PeerEntry& peer = *prepare.mutable_peers(static_cast<int>(i));
+    peer.set_first_device(2 * hosts[i]);
+    peer.set_first_rank(std::max(ranks[hosts[i]], 0));
+    for (const int device : {0, 1}) peer.add_device_ids(100 + 2 * hosts[i] + device);
+  }
+  v1::Communicators& communicators = *prepare.mutable_communicators();
+  communicators.set_hosts(3);
+  communicators.set_ranks(6);
+  communicators.set_place(place);
+  communicators.set_among("digest");
+  return prepare;
+}
+
+absl::StatusOr<Lasting> LastingIn(const v1::Prepare& prepare) {
+  const auto peers = PeersOf(prepare, kGpus);
+  EXPECT_TRUE(peers.ok()) << peers.status();
+  return LastingOf(prepare, *peers);
+}
+
+std::string BadField(const v1::Prepare& prepare) {
+  const auto info = GetErrorInfo(LastingIn(prepare).status());
+  const auto field = info.metadata.find("field");
+  return field == info.metadata.end() ? "" : field->second;
+}
+
+TEST(PeerLinksTest, ATableOfSomeHostsTellsWhoTheGroupIs) {
+  const auto lasting = LastingIn(PartOf({1, 3, 4}, 4, 2));
+  ASSERT_TRUE(lasting.ok()) << lasting.status();
+  EXPECT_EQ(lasting->among, "digest");
+  EXPECT_EQ(lasting->whole.hosts, 3);
+  EXPECT_EQ(lasting->whole.ranks, 6);
+  EXPECT_EQ(lasting->whole.place, 2);
+  EXPECT_TRUE(lasting->whole.beside_streams);
+}
+
+TEST(PeerLinksTest, AGroupNeedsItsFirstHostWhichKnowsAll) {
+  EXPECT_TRUE(LastingIn(PartOf({1, 2, 4}, 1, 0)).ok());
+  EXPECT_TRUE(LastingIn(PartOf({1, 2}, 2, 1)).ok());
+  EXPECT_EQ(BadField(PartOf({2, 4}, 4, 2)), "communicators.place");
+  EXPECT_EQ(BadField(PartOf({1, 2}, 1, 0)), "communicators.hosts");
+  EXPECT_EQ(BadField(PartOf({1, 2, 4}, 1, 1)), "communicators.place");
+  EXPECT_EQ(BadField(PartOf({1, 2}, 2, 0)), "communicators.place");
+  EXPECT_EQ(BadField(PartOf({1, 2}, 2, 3)), "communicators.place");
+}
+
+TEST(PeerLinksTest, RanksRiseWithinTheGroup) {
+  v1::Prepare prepare = PartOf({1, 2, 4}, 4, 2);
+  prepare.mutable_peers(1)->set_first_rank(1);
+  EXPECT_EQ(BadField(prepare), "peers[1].first_rank");
+  prepare.mutable_peers(1)->set_first_rank(5);
+  EXPECT_EQ(BadField(prepare), "peers[1].first_rank");
+  prepare.mutable_peers(1)->set_first_rank(-1);
+  EXPECT_EQ(BadField(prepare), "peers[1].first_rank");
+  prepare.mutable_communicators()->set_ranks(0);
+  EXPECT_EQ(BadField(prepare), "peers[0].first_rank");
+}
+
+// Two hosts with GPUs that know only each other do not take that for an attempt of such hosts alone.
+TEST(PeerLinksTest, WithoutNamedCommunicatorsATableOfSomeHostsUsesStreams) {
+  v1::Prepare prepare = PartOf({1, 2}, 1, 0);
+  prepare.clear_communicators();
+  const auto peers = PeersOf(prepare, kGpus);
+  ASSERT_TRUE(peers.ok()) << peers.status();
+  EXPECT_EQ(std::ranges::count(*peers, true, &Peer::windowed), 0);
+  EXPECT_TRUE(LastingIn(prepare).ok());
+}
+
+TEST(PeerLinksTest, HostsOfOneAttemptNumberADeviceAlike) {
+  const auto some = AttemptDevices::Make(PartOf({1, 3, 4}, 4, 2));
+  const auto others = AttemptDevices::Make(PartOf({3, 4}, 3, -1));
+  ASSERT_TRUE(some.ok() && others.ok());
+  EXPECT_EQ(some->numbers(), (std::vector<uint32_t>{2, 3, 6, 7, 8, 9}));
+  EXPECT_EQ(others->numbers(), (std::vector<uint32_t>{6, 7, 8, 9}));
+  EXPECT_EQ(some->numbers()[some->OrdinalOf(108)], others->numbers()[others->OrdinalOf(108)]);
+  v1::Prepare overlaps = PartOf({1, 3, 4}, 4, 2);
+  overlaps.mutable_peers(1)->set_first_device(3);
+  const absl::Status refused = AttemptDevices::Make(overlaps).status();
+  EXPECT_EQ(GetErrorInfo(refused).metadata["field"], "peers[1].first_device");
 }
 
 // A worker of a version that lists NCCL alone still exchanges with one that lists both.

@@ -5,8 +5,25 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
+#include "base/status_macros.h"
 
 namespace remesh::worker {
+namespace {
+
+constexpr int64_t kNumbersMax = int64_t{1} << 31;
+
+// The number of the first device of a host. An older server names all hosts, so that the numbers
+// are the ordinals.
+absl::StatusOr<int64_t> FirstNumberOf(const v1::Prepare& prepare, int peer, int64_t least) {
+  if (prepare.hosts() == 0) return least;
+  const v1::PeerEntry& entry = prepare.peers(peer);
+  const int64_t first = entry.first_device();
+  if (first >= least && first + entry.device_ids_size() <= kNumbersMax) return first;
+  return InvalidField(absl::StrCat("peers[", peer, "].first_device"), absl::StrCat(first),
+                      absl::StrCat("must be at least ", least, ", beyond the previous devices"));
+}
+
+}  // namespace
 
 absl::StatusOr<AttemptDevices> AttemptDevices::Make(const v1::Prepare& prepare) {
   if (prepare.self() < 0 || prepare.self() >= prepare.peers_size()) {
@@ -15,7 +32,9 @@ absl::StatusOr<AttemptDevices> AttemptDevices::Make(const v1::Prepare& prepare) 
   }
   AttemptDevices table;
   table.self_ = prepare.self();
+  int64_t number = 0;
   for (int p = 0; p < prepare.peers_size(); ++p) {
+    ASSIGN_OR_RETURN(number, FirstNumberOf(prepare, p, number));
     for (int i = 0; i < prepare.peers(p).device_ids_size(); ++i) {
       const int64_t id = prepare.peers(p).device_ids(i);
       if (!table.ordinal_of_.try_emplace(id, table.devices_.size()).second) {
@@ -23,6 +42,7 @@ absl::StatusOr<AttemptDevices> AttemptDevices::Make(const v1::Prepare& prepare) 
                             "must be unique");
       }
       table.devices_.push_back({p, i});
+      table.numbers_.push_back(static_cast<uint32_t>(number++));
     }
   }
   return table;

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <utility>
 
 #include "absl/container/flat_hash_map.h"
 #include "base/int_math.h"
@@ -16,7 +17,8 @@ int64_t Aligned(int64_t bytes) { return CeilDiv(bytes, kPartAlignment) * kPartAl
 }  // namespace
 
 MessageList::MessageList(absl::Span<const BoundMove> moves, int32_t windows,
-                         const WholeMessages& whole) {
+                         const WholeMessages& whole, std::vector<uint32_t> numbers)
+    : numbers_(std::move(numbers)) {
   order_begin_.push_back(0);
   int move = 0;
   for (int32_t window = 0; window < windows; ++window) {
@@ -92,8 +94,7 @@ void MessageList::Cut(const BoundMove& move, int index, int64_t slice_bytes) {
 
 MessageTag MessageList::TagOf(const Slice& slice, bool digests) const {
   const Message& message = MessageOf(slice);
-  return {static_cast<uint32_t>(message.window), static_cast<uint32_t>(message.from),
-          static_cast<uint32_t>(message.to),
+  return {static_cast<uint32_t>(message.window), NumberOf(message.from), NumberOf(message.to),
           static_cast<uint32_t>(2 * slice.index + (digests ? 1 : 0))};
 }
 

@@ -61,8 +61,10 @@ struct WholeMessages {
 class MessageList {
  public:
   MessageList() = default;
-  // A slice has at most kSliceBytesMax bytes, unless its message is whole.
-  MessageList(absl::Span<const BoundMove> moves, int32_t windows, const WholeMessages& whole = {});
+  // A slice has at most kSliceBytesMax bytes, unless its message is whole. numbers: by ordinal, what
+  // tags name devices by (AttemptDevices::numbers()); empty: the ordinals.
+  MessageList(absl::Span<const BoundMove> moves, int32_t windows, const WholeMessages& whole = {},
+              std::vector<uint32_t> numbers = {});
 
   const std::vector<Message>& messages() const { return messages_; }  // by window
   const std::vector<Slice>& slices() const { return slices_; }        // by message
@@ -85,7 +87,11 @@ class MessageList {
   void AddWindow(absl::Span<const BoundMove> moves, int first, int last,
                  const WholeMessages& whole);
   void Cut(const BoundMove& move, int index, int64_t slice_bytes);
+  uint32_t NumberOf(int device) const {
+    return numbers_.empty() ? static_cast<uint32_t>(device) : numbers_[device];
+  }
 
+  std::vector<uint32_t> numbers_;
   std::vector<Message> messages_;
   std::vector<Slice> slices_;
   std::vector<SlicePiece> pieces_;

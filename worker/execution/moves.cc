@@ -276,7 +276,7 @@ absl::StatusOr<MoveList> BindMoves(Program program, const AttemptDevices& device
   for (const Stretch& stretch : list.program.stretches) RETURN_IF_ERROR(binder.Bind(stretch));
   RETURN_IF_ERROR(binder.CheckFilled());
   list.program.stretches = {};
-  list.messages = MessageList(list.moves, list.program.windows(), whole);
+  list.messages = MessageList(list.moves, list.program.windows(), whole, devices.numbers());
   return list;
 }
 

@@ -37,12 +37,17 @@ absl::Status CheckVersions(const std::string& own, int own_version, const std::s
 
 }  // namespace
 
-NcclBootstrap::NcclBootstrap(PeerGroup* group, int self, std::vector<int> hosts,
+NcclBootstrap::NcclBootstrap(PeerGroup* group, int self, int place, std::vector<int> hosts,
                              std::vector<std::string> names, std::function<void()> on_change)
-    : group_(group), self_(self), hosts_(std::move(hosts)), names_(std::move(names)) {
+    : group_(group),
+      self_(self),
+      place_(place),
+      hosts_(std::move(hosts)),
+      names_(std::move(names)) {
   const auto own = std::find(hosts_.begin(), hosts_.end(), self);
   REMESH_CHECK(own != hosts_.end());
   own_ = own - hosts_.begin();
+  REMESH_CHECK((own_ == 0) == (place_ == 0));
   state_->hellos.resize(hosts_.size());
   state_->present.resize(hosts_.size());
   state_->present[own_] = true;
@@ -61,7 +66,7 @@ PeerGroup::Done NcclBootstrap::Then(Next then) const {
   };
 }
 
-bool NcclBootstrap::MakesId(int ids) const { return own_ < static_cast<size_t>(ids); }
+bool NcclBootstrap::MakesId(int ids) const { return place_ < ids; }
 
 void NcclBootstrap::Start(int version, int ids, const std::optional<nccl::UniqueId>& own) {
   REMESH_CHECK(MakesId(ids) == own.has_value());

@@ -25,11 +25,13 @@ class NcclBootstrap {
  public:
   static constexpr uint32_t kWindow = 0xffffffff;
 
-  // hosts: rising indices of the hosts with ranks, this one included. names: of all hosts of the
-  // attempt. `group` must live until it is quiesced; the bootstrap need not. on_change: called when
-  // a callback has run, perhaps after the bootstrap is gone.
-  NcclBootstrap(PeerGroup* group, int self, std::vector<int> hosts, std::vector<std::string> names,
-                std::function<void()> on_change);
+  // place: index of this host among the hosts with ranks. hosts: rising indices, in the group, of
+  // those with ranks that this host knows, itself included: all of them if it is the first, and
+  // always the first. names: of all hosts of the group. `group` must live until it is quiesced; the
+  // bootstrap need not. on_change: called when a callback has run, perhaps after the bootstrap is
+  // gone.
+  NcclBootstrap(PeerGroup* group, int self, int place, std::vector<int> hosts,
+                std::vector<std::string> names, std::function<void()> on_change);
 
   // Says hello, once. `ids` unique ids are wanted in all, one from each of as many hosts; `own` is
   // this host's.
@@ -78,6 +80,7 @@ class NcclBootstrap {
 
   PeerGroup* const group_;
   const int self_;
+  const int place_;
   const std::vector<int> hosts_;
   const std::vector<std::string> names_;
   size_t own_ = 0;  // index of this host in hosts_

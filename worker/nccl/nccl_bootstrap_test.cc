@@ -26,7 +26,7 @@ class NcclBootstrapTest : public testing::Test {
     for (int i = 0; i < 4; ++i) {
       bootstraps_.push_back(i == 0 ? nullptr
                                    : std::make_unique<NcclBootstrap>(
-                                         groups_[i].get(), i, std::vector<int>{1, 2, 3},
+                                         groups_[i].get(), i, i - 1, std::vector<int>{1, 2, 3},
                                          std::vector<std::string>{"a", "b", "c", "d"}, [] {}));
     }
   }

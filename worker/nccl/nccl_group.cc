@@ -6,6 +6,7 @@
 #include <set>
 
 #include "base/check.h"
+#include "base/int_math.h"
 
 namespace remesh::worker {
 namespace {
@@ -18,9 +19,8 @@ std::vector<int> HostsOf(const std::vector<NcclRank>& ranks) {
 
 std::vector<NcclLocal> LocalsOf(const NcclSetup& setup) {
   std::vector<NcclLocal> locals;
-  for (size_t rank = 0; rank < setup.ranks.size(); ++rank) {
-    if (setup.ranks[rank].host == setup.self)
-      locals.push_back({static_cast<int>(rank), setup.ranks[rank].local_device});
+  for (const NcclRank& rank : setup.ranks) {
+    if (rank.host == setup.self) locals.push_back({rank.rank, rank.local_device});
   }
   REMESH_CHECK(!locals.empty());
   return locals;
@@ -28,20 +28,18 @@ std::vector<NcclLocal> LocalsOf(const NcclSetup& setup) {
 
 int IdsFor(const NcclSetup& setup) {
   if (setup.api->init_rank_scalable == nullptr) return 1;
-  const size_t per_id = static_cast<size_t>(setup.options.ranks_per_id);
-  const size_t ids = (setup.ranks.size() + per_id - 1) / per_id;
-  return static_cast<int>(std::min(ids, HostsOf(setup.ranks).size()));
+  const int64_t ids = CeilDiv(setup.whole.ranks, setup.options.ranks_per_id);
+  return static_cast<int>(std::min<int64_t>(ids, setup.whole.hosts));
 }
 
 std::chrono::milliseconds ConnectTimeout(const NcclSetup& setup) {
-  const auto ranks = static_cast<int64_t>(setup.ranks.size());
-  return setup.options.connect_timeout + ranks * setup.options.connect_timeout_per_rank;
+  return setup.options.connect_timeout + setup.whole.ranks * setup.options.connect_timeout_per_rank;
 }
 
 std::unique_ptr<NcclLink> NewLink(const NcclSetup& setup, bool makes_id) {
-  auto runner = std::make_unique<NcclRunner>(setup.api, setup.streams, setup.options.limits,
-                                             static_cast<int>(setup.ranks.size()), LocalsOf(setup),
-                                             ConnectTimeout(setup));
+  auto runner =
+      std::make_unique<NcclRunner>(setup.api, setup.streams, setup.options.limits,
+                                   setup.whole.ranks, LocalsOf(setup), ConnectTimeout(setup));
   return std::make_unique<NcclLink>(setup.api, std::move(runner), makes_id,
                                     setup.options.abort_timeout / 2, setup.notify);
 }
@@ -54,12 +52,12 @@ NcclGroup::NcclGroup(NcclSetup setup, std::unique_ptr<NcclLink> made)
       // exchange watch each other.
       ids_(made != nullptr ? 0 : IdsFor(setup_)),
       connect_by_(std::chrono::steady_clock::now() + ConnectTimeout(setup_)),
-      bootstrap_(setup_.bootstrap, setup_.self, HostsOf(setup_.ranks), setup_.hosts, setup_.notify),
+      bootstrap_(setup_.bootstrap, setup_.self, setup_.whole.place, HostsOf(setup_.ranks),
+                 setup_.hosts, setup_.notify),
       link_(ids_ == 0 ? std::move(made) : NewLink(setup_, bootstrap_.MakesId(ids_))) {
   int locals = 0;
-  for (size_t i = 0; i < setup_.ranks.size(); ++i) {
-    const NcclRank& rank = setup_.ranks[i];
-    const Place place{static_cast<int>(i), rank.host == setup_.self ? locals++ : -1};
+  for (const NcclRank& rank : setup_.ranks) {
+    const Place place{rank.rank, rank.host, rank.host == setup_.self ? locals++ : -1};
     REMESH_CHECK(places_.try_emplace(rank.device, place).second);
   }
 }
@@ -84,7 +82,7 @@ void NcclGroup::Add(bool send, int peer, const MessageTag& tag, std::span<const 
     return End(std::move(done), status);
   const Place from = places_.at(tag.from_device), to = places_.at(tag.to_device);
   const Place own = send ? from : to, other = send ? to : from;
-  REMESH_CHECK(own.local >= 0 && setup_.ranks[other.rank].host == peer);
+  REMESH_CHECK(own.local >= 0 && other.host == peer);
   REMESH_CHECK(own.rank != other.rank && !memory.empty());
   bootstrap_.Watch(peer);
   // Only a receive writes here, and it got a span of bytes that may be written.

@@ -42,6 +42,7 @@ struct NcclRank {
   uint32_t device = 0;   // its number in tags
   int host = 0;          // index in the peer table
   int local_device = 0;  // on its host, as in GpuStreams
+  int rank = 0;          // among the ranks of all hosts
 };
 
 struct NcclSetup {
@@ -50,7 +51,8 @@ struct NcclSetup {
   PeerGroup* bootstrap = nullptr;  // of the same attempt and peers; see NcclBootstrap
   int self = 0;
   std::vector<std::string> hosts;  // names of the peers, for errors
-  std::vector<NcclRank> ranks;     // the same on all hosts; some of this host
+  std::vector<NcclRank> ranks;     // of the peers, rising; some of this host
+  WindowedHosts whole;             // the hosts with ranks; whole.hosts > 0
   NcclOptions options;
   // Asked in Progress() until it returns true; null: the group may connect at once.
   std::function<bool()> may_connect;
@@ -95,6 +97,7 @@ class NcclGroup : public PeerGroup {
   using TimePoint = std::chrono::steady_clock::time_point;
   struct Place {
     int rank = 0;
+    int host = 0;    // index in the peer table
     int local = -1;  // among this host's ranks
   };
 

@@ -23,14 +23,36 @@ absl::Status Gone(const Lasting& lasting) {
                    {"COMMUNICATORS_GONE", {{"communicators", lasting.name}}});
 }
 
-// The devices of windowed peers. Tags number them through the whole peer table, in its order.
+// Numbers the devices of peers that are all hosts of the attempt. Returns who is windowed.
+WindowedHosts Number(int self, std::vector<Peer>& peers) {
+  WindowedHosts whole;
+  uint32_t device = 0;
+  for (int host = 0; host < std::ssize(peers); ++host) {
+    Peer& peer = peers[host];
+    peer.first_device = device;
+    device += peer.devices;
+    if (!peer.windowed) {
+      whole.beside_streams = true;
+      continue;
+    }
+    if (host == self) whole.place = whole.hosts;
+    peer.first_rank = whole.ranks;
+    whole.ranks += peer.devices;
+    ++whole.hosts;
+  }
+  return whole;
+}
+
+// The devices of windowed peers.
 std::vector<NcclRank> RanksOf(const std::vector<Peer>& peers) {
   std::vector<NcclRank> ranks;
-  uint32_t device = 0;
-  for (size_t host = 0; host < peers.size(); ++host) {
-    for (int local = 0; local < peers[host].devices; ++local, ++device) {
-      if (!peers[host].windowed) continue;
-      ranks.push_back({.device = device, .host = static_cast<int>(host), .local_device = local});
+  for (int host = 0; host < std::ssize(peers); ++host) {
+    const Peer& peer = peers[host];
+    for (int local = 0; peer.windowed && local < peer.devices; ++local) {
+      ranks.push_back({.device = peer.first_device + local,
+                       .host = host,
+                       .local_device = local,
+                       .rank = peer.first_rank + local});
     }
   }
   return ranks;
@@ -136,17 +158,19 @@ NcclTransport::~NcclTransport() {
   }
 }
 
-NcclSetup NcclTransport::SetupOf(int self, const std::vector<Peer>& peers) {
+NcclSetup NcclTransport::SetupOf(int self, const std::vector<Peer>& peers,
+                                 const WindowedHosts& whole) {
   NcclSetup setup{.api = api_,
                   .streams = streams_,
                   .self = self,
                   .ranks = RanksOf(peers),
+                  .whole = whole,
                   .options = options_,
                   .notify = [this] { base_->Wake(); },
                   .on_stuck = on_stuck_};
-  for (const Peer& peer : peers) {
-    setup.hosts.push_back(peer.address);
-    if (!peer.windowed) setup.options.window_timeout = options_.window_timeout_beside_streams;
+  for (const Peer& peer : peers) setup.hosts.push_back(peer.address);
+  if (whole.beside_streams) {
+    setup.options.window_timeout = options_.window_timeout_beside_streams;
   }
   return setup;
 }
@@ -160,7 +184,9 @@ absl::StatusOr<std::unique_ptr<PeerGroup>> NcclTransport::OpenLasting(int self,
   std::unique_ptr<NcclLink> made = lasting.reused ? shelf_.Take(lasting) : nullptr;
   shelf_.DropAll();
   if (lasting.reused && made == nullptr) return Gone(lasting);
-  NcclSetup setup = SetupOf(self, peers);
+  const bool all = lasting.whole.hosts == 0;
+  const WindowedHosts whole = all ? Number(self, peers) : lasting.whole;
+  NcclSetup setup = SetupOf(self, peers, whole);
   auto base = base_->Open(self, std::move(peers));
   if (!base.ok()) {
     if (made != nullptr) shelf_.Put(lasting, std::move(made));

@@ -49,7 +49,7 @@ class NcclTransport : public Transport {
  private:
   class Group;
 
-  NcclSetup SetupOf(int self, const std::vector<Peer>& peers);
+  NcclSetup SetupOf(int self, const std::vector<Peer>& peers, const WindowedHosts& whole);
   bool AnyAtWork() const;
 
   const std::unique_ptr<Transport> base_;

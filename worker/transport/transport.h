@@ -44,11 +44,24 @@ using Runs = std::vector<std::span<std::byte>>;
 struct Peer {
   std::string address;     // Transport::address() of that host
   AttemptToken token;      // of that peer's incarnation in this attempt
-  int devices = 0;         // that the attempt has there; tags number devices through the peer table
+  int devices = 0;         // that the attempt has there
   bool encrypted = false;  // traffic in both directions. REQUIRES: Transport::encrypts()
   // Both hosts have the link that starts the messages of a window at once (NCCL), so messages
   // between them go by it. REQUIRES: Transport::windowed(); a host with such a peer is one itself.
   bool windowed = false;
+  // If the peers are not all hosts of the attempt (WindowedHosts): the number of the host's first
+  // device in tags, and the rank of that device if the host is windowed. The others follow.
+  uint32_t first_device = 0;
+  int first_rank = -1;
+};
+
+// All windowed hosts of an attempt, where its peers are only some hosts of it. The first of the
+// windowed hosts has them all as peers, and each of them has the first one.
+struct WindowedHosts {
+  int hosts = 0;  // 0: the peers are all hosts of the attempt, and number devices in their order
+  int ranks = 0;  // devices of these hosts
+  int place = 0;  // index of this host among them
+  bool beside_streams = false;  // the attempt also has hosts that are not windowed
 };
 
 // Names connections that are expensive to make. Those of one attempt may serve later attempts, one
@@ -57,6 +70,7 @@ struct Lasting {
   std::string name;   // unique, the same on all hosts; empty: the connections end with the attempt
   std::string among;  // the lives of the windowed peers, and how many devices each has
   bool reused = false;  // an earlier attempt made them, and every host has kept them
+  WindowedHosts whole = {};
 };
 
 // The connections among the hosts of one attempt. Every posted operation ends exactly once, by its

@@ -18,14 +18,13 @@ void NameTarget(const v1::AttemptId& attempt, const v1::Execution& resource, Com
 
 }  // namespace
 
-v1::AttachResponse MakePrepare(const ExecutionSpec& spec, const v1::Execution& resource, int self,
-                               const std::vector<v1::PeerEntry>& peers,
-                               const v1::Communicators& communicators) {
+v1::AttachResponse MakePrepare(const ExecutionSpec& spec, const v1::Execution& resource, int host,
+                               const PeerTable& peers) {
   v1::AttachResponse message;
   v1::Prepare& prepare = *message.mutable_prepare();
   *prepare.mutable_attempt() = spec.attempt;
   v1::Assignment& target = *prepare.mutable_target();
-  const Participant& participant = spec.participants[self];
+  const Participant& participant = spec.participants[host];
   if (participant.receives()) target = AssignmentOf(*participant.target, participant.host);
   target.set_state(resource.state());
   target.set_state_uid(resource.state_uid());
@@ -35,11 +34,9 @@ v1::AttachResponse MakePrepare(const ExecutionSpec& spec, const v1::Execution& r
   prepare.set_plan(resource.plan());
   prepare.set_fingerprint(spec.fingerprint);
   prepare.set_plan_digest(spec.plan_digest);
-  prepare.set_self(self);
-  *prepare.mutable_peers() = {peers.begin(), peers.end()};
+  peers.NameIn(prepare, host);
   prepare.set_windows(resource.windows());
   prepare.set_window_bytes(spec.window_bytes);
-  if (!communicators.name().empty()) *prepare.mutable_communicators() = communicators;
   return message;
 }
 

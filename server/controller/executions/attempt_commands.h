@@ -1,21 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <vector>
-
 #include "remesh/v1/reshard.pb.h"
 #include "remesh/v1/worker.pb.h"
 #include "server/controller/executions/execution_spec.h"
+#include "server/controller/executions/peer_table.h"
 
 namespace remesh::server {
 
 // Commands to the workers of an execution, without epoch.
 
-// For participant `self`. `peers` has one entry a participant, in their order. `communicators`
-// without a name leaves the field unset.
-v1::AttachResponse MakePrepare(const ExecutionSpec& spec, const v1::Execution& resource, int self,
-                               const std::vector<v1::PeerEntry>& peers,
-                               const v1::Communicators& communicators);
+// For participant `host`. `peers` has the participants, in their order.
+v1::AttachResponse MakePrepare(const ExecutionSpec& spec, const v1::Execution& resource, int host,
+                               const PeerTable& peers);
 v1::AttachResponse MakeGrant(const v1::AttemptId& attempt, int32_t until);
 v1::AttachResponse MakeVerify(const v1::AttemptId& attempt);
 v1::AttachResponse MakeCommit(const v1::AttemptId& attempt, const v1::Execution& resource);

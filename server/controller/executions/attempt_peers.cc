@@ -38,6 +38,14 @@ std::vector<v1::PeerEntry> MakePeers(const ExecutionSpec& spec, const WorkerRegi
   return peers;
 }
 
+std::vector<bool> TakePartialPeers(const ExecutionSpec& spec, const WorkerRegistry& workers) {
+  std::vector<bool> takes;
+  for (const Participant& participant : spec.participants) {
+    takes.push_back(workers.Find(participant.host)->registration.supports_partial_peers());
+  }
+  return takes;
+}
+
 std::set<std::string> HostsOf(const ExecutionSpec& spec) {
   std::set<std::string> hosts;
   for (const Participant& participant : spec.participants) hosts.insert(participant.host);

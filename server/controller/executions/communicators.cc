@@ -5,8 +5,7 @@
 #include <chrono>
 #include <iterator>
 
-#include "absl/strings/str_cat.h"
-#include "base/transport_names.h"
+#include "server/controller/executions/peer_table.h"
 #include "server/controller/values/uid.h"
 
 namespace remesh::server {
@@ -14,17 +13,6 @@ namespace {
 
 // Limits what a worker may claim.
 constexpr int64_t kKeptSecondsMax = 24 * 3600;
-
-bool HasNccl(const v1::PeerEntry& peer) {
-  return std::any_of(peer.data_addresses().begin(), peer.data_addresses().end(),
-                     [](const auto& address) { return address.transport() == kNcclTransport; });
-}
-
-// Includes incarnations: a new life of a host may have other GPUs, and has none of the
-// communicators.
-std::string LifeOf(const v1::PeerEntry& peer) {
-  return absl::StrCat(peer.host(), "\n", peer.incarnation(), "\n", peer.device_ids_size(), "\n");
-}
 
 }  // namespace
 

@@ -87,15 +87,14 @@ void Execution::TellAbort(int index, ExecutionActions& out) const {
   TellHost(index, MakeAbort(spec_.attempt, resource_), out);
 }
 
-void Execution::Start(const std::vector<v1::PeerEntry>& peers,
-                      const v1::Communicators& communicators, ExecutionActions& out) {
+void Execution::Start(const PeerTable& peers, ExecutionActions& out) {
   REMESH_CHECK(step_ == Step::kQueued && peers.size() == hosts_.size());
   step_ = Step::kPreparing;
-  connects_by_nccl_ = !communicators.name().empty();
+  connects_by_nccl_ = peers.connects_by_nccl();
   for (size_t i = 0; i < hosts_.size(); ++i) {
     hosts_[i].told = true;
     const int index = static_cast<int>(i);
-    TellHost(index, MakePrepare(spec_, resource_, index, peers, communicators), out);
+    TellHost(index, MakePrepare(spec_, resource_, index, peers), out);
   }
 }
 

@@ -11,6 +11,7 @@
 #include "remesh/v1/worker.pb.h"
 #include "server/controller/executions/execution_hosts.h"
 #include "server/controller/executions/execution_spec.h"
+#include "server/controller/executions/peer_table.h"
 #include "server/controller/executions/stalled_links.h"
 #include "server/controller/values/event.h"
 #include "server/controller/values/follow_up.h"
@@ -61,9 +62,8 @@ class Execution {
   // earlier phases it fails with PLANNER_RESTARTED; in later ones it stays as it is.
   static Execution Restore(ExecutionSpec spec, v1::Execution resource, ExecutionActions& out);
 
-  // The execution's devices are free. `peers` has one entry a participant, in their order.
-  void Start(const std::vector<v1::PeerEntry>& peers, const v1::Communicators& communicators,
-             ExecutionActions& out);
+  // The execution's devices are free. `peers` has the participants, in their order.
+  void Start(const PeerTable& peers, ExecutionActions& out);
 
   // Hosts that take no part, and answers that do not fit the step, are ignored.
   void OnPrepared(const std::string& host, Moment now, ExecutionActions& out);

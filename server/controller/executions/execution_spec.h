@@ -33,6 +33,7 @@ struct ExecutionSpec {
   Timestamp stall_timeout{0};    // limit for transfers without any progress; 0: none
   Timestamp quiesce_timeout{0};  // limit for workers to end an attempt
   std::vector<Participant> participants;  // by host: those with shards of source or target
+  std::vector<std::vector<int32_t>> exchanges = {};  // by participant: see PlannedExecution
 };
 
 }  // namespace remesh::server

@@ -120,7 +120,7 @@ TEST_F(ExecutionTest, AnyProgressIsNoStall) {
 TEST_F(ExecutionTest, NcclMayTakeItsTimeToConnect) {
   v1::Communicators communicators;
   communicators.set_name("n");
-  execution_.Start(std::vector<v1::PeerEntry>(3), communicators, out_);
+  execution_.Start(Peers(communicators), out_);
   AllPrepared();
   now_.steady += seconds(90);
   EXPECT_FALSE(execution_.Stalls(now_));

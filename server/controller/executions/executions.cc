@@ -481,13 +481,16 @@ void Executions::StartAdmitted(Moment now, Outbox& out) {
     if (!encrypts.ok()) {
       execution.Stop(encrypts, now, actions);
     } else {
-      const std::vector<v1::PeerEntry> peers =
+      std::vector<v1::PeerEntry> peers =
           MakePeers(execution.spec(), membership_.workers(), random_, options_.encrypts_data);
       Communicators::Named named;
       if (Communicators::Serve(peers, ReceiversOf(execution.spec())))
         named = communicators_.Name(name, peers, now.steady, random_);
       SendDrops(named.drops, commands_, out);
-      execution.Start(peers, named.communicators, actions);
+      const PeerTable table(std::move(peers), execution.spec().exchanges,
+                            TakePartialPeers(execution.spec(), membership_.workers()),
+                            std::move(named.communicators));
+      execution.Start(table, actions);
     }
     Apply(name, std::move(actions), now, out);
   }

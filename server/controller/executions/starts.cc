@@ -162,7 +162,8 @@ ExecutionSpec MakeSpec(const v1::Execution& resource, const PlannedExecution& mo
                      .deadline = deadline,
                      .stall_timeout = options.stall_timeout,
                      .quiesce_timeout = options.quiesce_timeout,
-                     .participants = {}};
+                     .participants = {},
+                     .exchanges = move.exchanges};
   spec.attempt.set_execution(resource.name());
   spec.attempt.set_attempt(1);
   for (const auto& [host, named] : move.hosts) {

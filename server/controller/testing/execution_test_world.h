@@ -51,7 +51,11 @@ class ExecutionTest : public testing::Test {
     return resource;
   }
 
-  void Start() { execution_.Start(std::vector<v1::PeerEntry>(3), {}, out_); }
+  static PeerTable Peers(v1::Communicators communicators = {}) {
+    return PeerTable(std::vector<v1::PeerEntry>(3), {}, std::vector<bool>(3, true),
+                     std::move(communicators));
+  }
+  void Start() { execution_.Start(Peers(), out_); }
   void AllPrepared() {
     for (const char* host : kHosts) execution_.OnPrepared(host, now_, out_);
   }

@@ -59,6 +59,9 @@ struct PlannedExecution {
   std::shared_ptr<const PlacedState> target;
   // Every host that the plan names, relays included, except hosts whose named devices are all lost.
   std::map<std::string, HostDevices> hosts;
+  // For each of `hosts`, in their order, those with which it exchanges data: rising indices in that
+  // order. Empty: not known, so each may exchange with all.
+  std::vector<std::vector<int32_t>> exchanges = {};
   std::set<std::string> spared_hosts;  // all their shards of the source are on lost devices
   // The state is where the move leads, and no device is lost: see Execution.target_generation.
   bool moves_nothing = false;

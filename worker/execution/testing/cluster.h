@@ -3,11 +3,13 @@
 
 #include <stdlib.h>
 
+#include <algorithm>
 #include <chrono>
 #include <filesystem>
 #include <functional>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <thread>
 #include <vector>
@@ -125,7 +127,7 @@ class TestHost {
       staging.push_back(staging_.back().get());
     }
     WholeMessages whole{.here = on_gpus()};
-    for (int h = 0; h < c.hosts; ++h) whole.with_peer.push_back(Windowed(h));
+    for (const int h : TableOf(c)) whole.with_peer.push_back(Windowed(h));
     auto list = BindMoves(*std::move(program), *devices, source_, target_, staging, whole);
     if (!list.ok()) return list;
     list->in_host_memory = !on_gpus();
@@ -147,12 +149,15 @@ class TestHost {
     if (!list.ok()) return list.status();
     std::vector<std::string> names;
     std::vector<Peer> peers;
-    for (int h = 0; h < c.hosts; ++h) {
+    const std::vector<int> table = TableOf(c);
+    for (const int h : table) {
       names.push_back(absl::StrCat("host-", h));
       peers.push_back({.address = addresses[h],
                        .token = std::string(15, 't') + static_cast<char>('0' + h),
                        .devices = c.devices_per_host,
-                       .windowed = Windowed(h)});
+                       .windowed = Windowed(h),
+                       .first_device = static_cast<uint32_t>(h * c.devices_per_host),
+                       .first_rank = GpuHostsBefore(h) * c.devices_per_host});
     }
     Mover::Events events;
     events.window_done = [this](const WindowReport& report) {
@@ -166,7 +171,8 @@ class TestHost {
     if (c.watched) options.modify_watch = WatchModified();
     mover_ = std::make_unique<Mover>(*std::move(list), names, options, transport_.get(), Devices(),
                                      std::move(events));
-    return mover_->Open(index_, std::move(peers));
+    const auto self = std::find(table.begin(), table.end(), index_) - table.begin();
+    return mover_->Open(static_cast<int>(self), std::move(peers), {.whole = Whole(c)});
   }
 
   bool Turn() {
@@ -224,6 +230,34 @@ class TestHost {
   }
 
   bool Windowed(int host) const { return gpus_[index_] && gpus_[host]; }
+  int GpuHostsBefore(int host) const {
+    return static_cast<int>(std::count(gpus_.begin(), gpus_.begin() + host, true));
+  }
+  // Every second host is told all hosts, as by an older server. The others know only those with
+  // which they exchange, and those through which they find each other.
+  bool KnowsAll() const { return index_ % 2 == 1; }
+  WindowedHosts Whole(const TestCase& c) const {
+    if (KnowsAll() || !on_gpus()) return {};
+    const int hosts = GpuHostsBefore(c.hosts);
+    return {.hosts = hosts,
+            .ranks = hosts * c.devices_per_host,
+            .place = GpuHostsBefore(index_),
+            .beside_streams = hosts < c.hosts};
+  }
+  // The hosts that this one knows, rising.
+  std::vector<int> TableOf(const TestCase& c) const {
+    std::set<int> hosts = {index_};
+    const bool is_first_gpu = on_gpus() && GpuHostsBefore(index_) == 0;
+    for (int h = 0; h < c.hosts; ++h) {
+      const bool is_found_first = Windowed(h) && (is_first_gpu || GpuHostsBefore(h) == 0);
+      if (KnowsAll() || is_found_first) hosts.insert(h);
+    }
+    const v1::HostProgram program = Chunk(c);
+    for (const int64_t id : program.devices()) {
+      hosts.insert(c.host_of(static_cast<int>(id - 100)));
+    }
+    return {hosts.begin(), hosts.end()};
+  }
 
   // Makes simulated devices, or the host's memory.
   void MakeDevices(const TestCase& c) {
@@ -297,9 +331,11 @@ class TestHost {
 
   v1::Prepare Prepare(const TestCase& c) const {
     v1::Prepare prepare;
-    prepare.set_self(index_);
-    for (int h = 0; h < c.hosts; ++h) {
+    if (!KnowsAll()) prepare.set_hosts(c.hosts);
+    for (const int h : TableOf(c)) {
+      if (h == index_) prepare.set_self(prepare.peers_size());
       v1::PeerEntry& peer = *prepare.add_peers();
+      if (!KnowsAll()) peer.set_first_device(h * c.devices_per_host);
       for (int d = 0; d < c.devices_per_host; ++d)
         peer.add_device_ids(100 + h * c.devices_per_host + d);
     }
