@@ -29,6 +29,7 @@ REGISTER_LIMIT_MS = 0.3
 PREPARE_LIMIT_KIB = 4
 MOVE_LIMITS = {1024: (0.6, 100), 2048: (1.2, 150), 16384: (10, 600)}  # seconds of CPU, MB over idle
 DEFAULT_HOSTS = [1000, 1024, 2048, 4000, 16384]
+ALL_TO_ALL_HOSTS, ALL_TO_ALL_LIMIT_MB = 1024, 300  # peak over idle
 
 LEGEND = """A real `remesh-server` on one core, with its SQLite journal, and fake workers of {devices} devices in one process beside it, on another core if there is
 one: real gRPC streams over at most 200 connections, a heartbeat a second, an answer to every command at once, no data. CPU is that of the server's
@@ -58,6 +59,8 @@ def rows_of(build, hosts):
             yield from move_rows(server, fleet, client, hosts)
             yield from restart_rows(server, fleet, client, hosts)
     yield from start_rows(server)
+    if hosts == ALL_TO_ALL_HOSTS:
+        yield from all_to_all_rows(build, hosts)
 
 
 # ---- what is measured ----
@@ -102,6 +105,27 @@ def move_rows(server, fleet, client, hosts):
         yield [f"{what}: Prepares", f"≤ {PREPARE_LIMIT_KIB} KiB a host",
                f"{kib:.1f} KiB a host, largest {seen['largest_prepare'] / 1024:.1f} KiB, {seen['prepare_bytes'] / 1e6:.1f} MB in all",
                holds(seen["largest_prepare"] <= PREPARE_LIMIT_KIB * 1024)]
+
+
+def all_to_all_rows(build, hosts):
+    """Rows to columns, on one device of each host: every host exchanges with every other."""
+    with tempfile.TemporaryDirectory(prefix="fleet-") as folder, Server(build, pathlib.Path(folder)) as server, Fleet(build, server, hosts) as fleet:
+        fleet.ask("attach")
+        client = Client(server, rows, columns, shape=[hosts, hosts], arrays=1)
+        client.create_state(hosts)
+        fleet.wait_until("every shard sealed", lambda: client.phase() == "READY")
+        client.plan(1, hosts * DEVICES)
+        fleet.ask("counts")
+        idle = server.memory("VmRSS")
+        server.reset_peak()
+        cpu = server.cpu_seconds()
+        client.start(1, hosts * DEVICES)
+        fleet.wait_until("every host committed", lambda: fleet.commits >= hosts)
+        client.wait_succeeded(fleet)
+        cpu, more, seen = server.cpu_seconds() - cpu, server.memory("VmHWM") - idle, fleet.total
+    yield [f"{hosts:,} hosts, all to all: peak over idle", f"≤ {ALL_TO_ALL_LIMIT_MB} MB",
+           f"{more:.0f} MB ({cpu:.1f} s of CPU; Prepares: largest {seen['largest_prepare'] / 1024:.0f} KiB, {seen['prepare_bytes'] / 1e6:.0f} MB in all)",
+           holds(more <= ALL_TO_ALL_LIMIT_MB)]
 
 
 def restart_rows(server, fleet, client, hosts):
@@ -254,22 +278,23 @@ class Fleet:
 
 
 class Client:
-    """A controller of the one state."""
+    """A controller of the one state. source, target: its shardings, by numbers of devices."""
 
-    def __init__(self, server):
+    def __init__(self, server, source=None, target=None, shape=None, arrays=ARRAYS):
         import grpc
         from remesh.testing import CHANNEL_OPTIONS
         from remesh.v1 import reshard_pb2_grpc, state_pb2_grpc
         channel = grpc.insecure_channel(server.address, [*CHANNEL_OPTIONS, ("grpc.use_local_subchannel_pool", 1)])
         self._states = state_pb2_grpc.StateServiceStub(channel)
         self._reshards = reshard_pb2_grpc.ReshardServiceStub(channel)
+        self._source, self._target, self._shape, self._arrays = source or flat, target or flat, shape, arrays
 
     def create_state(self, hosts):
         from remesh.v1 import state_pb2
-        spec = state_pb2.StateSpec(shardings={"flat": flat(hosts * DEVICES)})
-        for i in range(ARRAYS):
-            array = spec.arrays.add(name=f"a{i}", shape=[(1 << 26) + 4096 * i], element_type="bf16")
-            array.sharding.ref = "flat"
+        spec = state_pb2.StateSpec(shardings={"all": self._source(hosts * DEVICES)})
+        for i in range(self._arrays):
+            array = spec.arrays.add(name=f"a{i}", shape=self._shape or [(1 << 26) + 4096 * i], element_type="bf16")
+            array.sharding.ref = "all"
         self._states.CreateState(state_pb2.CreateStateRequest(state=state_pb2.State(name=STATE, spec=spec)), timeout=MOVE_SECONDS)
 
     def phase(self):
@@ -295,8 +320,8 @@ class Client:
 
     def _start(self, generation, devices, **more):
         from remesh.v1 import reshard_pb2, sharding_pb2
-        targets = reshard_pb2.Targets(shardings={"flat": flat(devices)}, arrays=[
-            reshard_pb2.TargetArray(name=f"a{i}", sharding=sharding_pb2.Sharding(ref="flat")) for i in range(ARRAYS)])
+        targets = reshard_pb2.Targets(shardings={"all": self._target(devices)}, arrays=[
+            reshard_pb2.TargetArray(name=f"a{i}", sharding=sharding_pb2.Sharding(ref="all")) for i in range(self._arrays)])
         return self._reshards.StartExecution(reshard_pb2.StartExecutionRequest(
             state=STATE, expected_generation=generation, targets=targets, **more), timeout=MOVE_SECONDS)
 
@@ -305,3 +330,17 @@ def flat(devices):
     from remesh.v1 import sharding_pb2
     return sharding_pb2.Sharding(hlo_text=f"{{devices=[{devices}]<=[{devices}]}}", devices=sharding_pb2.DeviceList(
         range=sharding_pb2.DeviceList.Range(start=0, count=devices)))
+
+
+def rows(devices):
+    return on_first_devices(f"{{devices=[{devices // DEVICES},1]<=[{devices // DEVICES}]}}", devices)
+
+
+def columns(devices):
+    return on_first_devices(f"{{devices=[1,{devices // DEVICES}]<=[{devices // DEVICES}]}}", devices)
+
+
+def on_first_devices(hlo_text, devices):
+    """On the first device of each host."""
+    from remesh.v1 import sharding_pb2
+    return sharding_pb2.Sharding(hlo_text=hlo_text, devices=sharding_pb2.DeviceList(ids=range(0, devices, DEVICES)))
