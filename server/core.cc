@@ -394,6 +394,11 @@ void Core::Do(SendToWorker& action) {
   if (stream != streams_.end()) stream->second->Send(std::move(action.message));
 }
 
+void Core::Do(SendLater& action) {
+  auto stream = streams_.find(action.stream);
+  if (stream != streams_.end()) stream->second->SendLater(std::move(action.commands));
+}
+
 void Core::Do(CloseStream& action) {
   auto stream = streams_.extract(action.stream);
   if (!stream.empty()) stream.mapped()->Close(action.status);

@@ -44,6 +44,8 @@ class WorkerSink {
   // the core forgets it.
   virtual bool Begin(StreamId stream) = 0;
   virtual void Send(v1::AttachResponse message) = 0;
+  // Makes the commands when they can be written, in their place among the messages.
+  virtual void SendLater(LaterCommands commands) = 0;
   virtual void Close(const absl::Status& status) = 0;
 };
 
@@ -208,6 +210,7 @@ class Core {
   size_t WaitingCalls();
   bool AwaitNoExecution(absl::Duration patience);
   void Do(SendToWorker& action);
+  void Do(SendLater& action);
   void Do(CloseStream& action);
   void Do(Persist& action);
   void Do(ReplyTo& action);

@@ -76,6 +76,7 @@ class NotedStream : public WorkerSink {
     return !ended_;
   }
   void Send(v1::AttachResponse) override {}
+  void SendLater(LaterCommands) override {}
   void Close(const absl::Status&) override { closed_ = true; }
 
   StreamId stream() const { return stream_; }

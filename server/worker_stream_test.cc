@@ -8,6 +8,7 @@
 #include <memory>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "absl/synchronization/notification.h"
 #include "server/testing/server_fixture.h"
@@ -24,7 +25,7 @@ class OneStream : public v1::WorkerService::CallbackService {
       grpc::CallbackServerContext*) override {
     // Destroyed with the stream.
     const auto ended = std::shared_ptr<void>(nullptr, [this](void*) { ended_.Notify(); });
-    stream_ = WorkerStream::Start(core_, "caller", [this, ended](const std::string&) {
+    stream_ = WorkerStream::Start(core_, "caller", budget_, [this, ended](const std::string&) {
       ++registers_;
       return WorkerStream::Proof::kNone;
     });
@@ -33,6 +34,7 @@ class OneStream : public v1::WorkerService::CallbackService {
   }
 
   WorkerStream& stream() { return *stream_; }
+  WriteBudget& budget() { return *budget_; }
   // How many messages that register have been read.
   int registers() const { return registers_; }
   bool called() const { return called_; }
@@ -41,6 +43,7 @@ class OneStream : public v1::WorkerService::CallbackService {
 
  private:
   Core& core_;
+  const std::shared_ptr<WriteBudget> budget_ = std::make_shared<WriteBudget>(1000);
   WorkerStream* stream_ = nullptr;
   std::atomic<int> registers_ = 0;
   std::atomic<bool> called_ = false;
@@ -88,6 +91,81 @@ TEST_F(WorkerStreamTest, AWorkerThatDoesNotReadItsCommandsIsAwayAndNothingMoreIs
   EXPECT_EQ(GetErrorInfo(service::StatusFromGrpc(stream->Finish())).reason, "WORKER_TOO_SLOW");
   service_.AwaitEnd();
   EXPECT_EQ(service_.registers(), 1);
+}
+
+// A Grant that names this number.
+v1::AttachResponse Numbered(int number) {
+  v1::AttachResponse command;
+  command.mutable_grant()->set_until(number);
+  return command;
+}
+
+TEST_F(WorkerStreamTest, CommandsThatAreMadeLaterKeepTheirPlace) {
+  grpc::ClientContext context;
+  const auto stream = stub_->Attach(&context);
+  ASSERT_TRUE(stream->Write(register_));
+  v1::AttachResponse command;
+  ASSERT_TRUE(stream->Read(&command));
+  service_.stream().Send(Numbered(1));
+  const auto make = [] { return std::vector<v1::AttachResponse>{Numbered(2), Numbered(3)}; };
+  service_.stream().SendLater({.bytes = 10, .make = make});
+  service_.stream().Send(Numbered(4));
+  for (int number = 1; number <= 4; ++number) {
+    ASSERT_TRUE(stream->Read(&command));
+    EXPECT_EQ(command.grant().until(), number);
+  }
+  context.TryCancel();
+  stream->Finish();
+}
+
+// However many streams are to get commands, those that have no room yet are not made.
+TEST_F(WorkerStreamTest, CommandsAreMadeWhenTheBudgetHasRoom) {
+  grpc::ClientContext context;
+  const auto stream = stub_->Attach(&context);
+  ASSERT_TRUE(stream->Write(register_));
+  v1::AttachResponse command;
+  ASSERT_TRUE(stream->Read(&command));
+  service_.budget().Take(1000, [] {});  // another stream's
+  std::atomic<int> made = 0;
+  const auto make = [&made] {
+    ++made;
+    return std::vector<v1::AttachResponse>{Numbered(1)};
+  };
+  service_.stream().SendLater({.bytes = 10, .make = make});
+  service_.stream().SendLater({.bytes = 10, .make = make});
+  EXPECT_EQ(service_.budget().waiting(), 1u);
+  EXPECT_EQ(made, 0);
+  service_.budget().Return(1000);
+  ASSERT_TRUE(stream->Read(&command));
+  ASSERT_TRUE(stream->Read(&command));
+  EXPECT_EQ(made, 2);
+  absl::Notification all_is_back;
+  service_.budget().Take(1000, [&] { all_is_back.Notify(); });
+  all_is_back.WaitForNotification();
+  context.TryCancel();
+  stream->Finish();
+  service_.AwaitEnd();
+}
+
+TEST_F(WorkerStreamTest, AStreamThatEndsGivesItsShareBack) {
+  grpc::ClientContext context;
+  const auto stream = stub_->Attach(&context);
+  ASSERT_TRUE(stream->Write(register_));
+  v1::AttachResponse command;
+  ASSERT_TRUE(stream->Read(&command));
+  service_.budget().Take(1000, [] {});  // another stream's
+  service_.stream().SendLater({.bytes = 10, .make = []() -> std::vector<v1::AttachResponse> {
+                                 ADD_FAILURE() << "nobody wants them";
+                                 return {};
+                               }});
+  context.TryCancel();
+  stream->Finish();
+  EXPECT_TRUE(Eventually([&] { return !IsAttached(); }));
+  service_.budget().Return(1000);
+  service_.AwaitEnd();
+  absl::Notification all_is_back;
+  service_.budget().Take(1000, [&] { all_is_back.Notify(); });
+  all_is_back.WaitForNotification();
 }
 
 // So that it counts among the unfinished calls of its connection, of which there may be so many.

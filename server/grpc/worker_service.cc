@@ -22,6 +22,7 @@ grpc::ServerBidiReactor<v1::AttachRequest, v1::AttachResponse>* WorkerService::A
   return WorkerStream::Start(
       backend_.core,
       absl::StrCat("worker of ", CallerOf(*context), " at ", AddressOfPeer(context->peer())),
+      write_budget_,
       [this, context](const std::string& host) -> absl::StatusOr<WorkerStream::Proof> {
         RETURN_IF_ERROR(backend_.Authorize(*context, "Attach", service::Resource{.host = host}));
         const bool named = WorkerOf(service::IdentityOf(*context).name) == host;

@@ -1,10 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <memory>
+
 #include "remesh/v1/worker.grpc.pb.h"
 #include "server/grpc/unary.h"
+#include "server/grpc/write_budget.h"
 
 namespace remesh::server {
+
+// Limit on the memory of commands that all streams together make and write at a time. The Prepare of
+// one host of 16,384 that exchange with all others takes a quarter.
+inline constexpr size_t kMadeCommandsBytesMax = size_t{32} << 20;
 
 class WorkerService : public v1::WorkerService::CallbackService {
  public:
@@ -36,6 +43,8 @@ class WorkerService : public v1::WorkerService::CallbackService {
 
  private:
   const Backend backend_;
+  const std::shared_ptr<WriteBudget> write_budget_ =
+      std::make_shared<WriteBudget>(kMadeCommandsBytesMax);
 };
 
 }  // namespace remesh::server

@@ -2,7 +2,9 @@
 #include "server/grpc/worker_stream.h"
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
+#include <vector>
 
 #include "base/error.h"
 #include "service/rpc/error_info.h"
@@ -28,8 +30,10 @@ absl::Status WorkerTooFast() {
 
 }  // namespace
 
-WorkerStream* WorkerStream::Start(Core& core, std::string caller, Admit admit) {
-  std::shared_ptr<WorkerStream> stream(new WorkerStream(core, std::move(caller), std::move(admit)));
+WorkerStream* WorkerStream::Start(Core& core, std::string caller,
+                                  std::shared_ptr<WriteBudget> budget, Admit admit) {
+  std::shared_ptr<WorkerStream> stream(
+      new WorkerStream(core, std::move(caller), std::move(budget), std::move(admit)));
   stream->self_ = stream;
   core.OpenStream(stream, stream->caller_);
   return stream.get();
@@ -65,6 +69,12 @@ void WorkerStream::ReadNext() {
 
 void WorkerStream::Send(v1::AttachResponse message) {
   const size_t bytes = message.ByteSizeLong();
+  Enqueue(std::move(message), bytes);
+}
+
+void WorkerStream::SendLater(LaterCommands commands) { Enqueue(std::move(commands), 0); }
+
+void WorkerStream::Enqueue(Command command, size_t bytes) {
   absl::ReleasableMutexLock lock(&mutex_);
   if (end_) return;
   if (queue_.size() >= kQueuedMax || queued_bytes_ + bytes > kQueuedBytesMax) {
@@ -73,7 +83,7 @@ void WorkerStream::Send(v1::AttachResponse message) {
     TellEnd();  // a worker that does not read may keep the stream open for ever
   } else {
     queued_bytes_ += bytes;
-    queue_.push_back(std::move(message));
+    queue_.push_back(std::move(command));
   }
   Proceed(lock);
 }
@@ -126,13 +136,63 @@ void WorkerStream::TellEnd() {
 }
 
 void WorkerStream::OnWriteDone(bool ok) {
-  absl::ReleasableMutexLock lock(&mutex_);
-  writing_ = false;
-  if (!ok) {
-    queue_.clear();
-    if (!end_) end_ = absl::CancelledError("the worker hung up");
+  const std::shared_ptr<WorkerStream> self = self_;  // Proceed() may finish the stream
+  v1::AttachResponse written;                        // freed now: the next write may be far off
+  size_t spent = 0;
+  {
+    absl::ReleasableMutexLock lock(&mutex_);
+    writing_ = false;
+    written.Swap(&outgoing_);
+    if (!ok) {
+      queue_.clear();
+      if (!end_) end_ = absl::CancelledError("the worker hung up");
+    }
+    spent = TakeSpentShare();
+    Proceed(lock);
   }
-  Proceed(lock);
+  if (spent > 0) budget_->Return(spent);
+}
+
+size_t WorkerStream::TakeSpentShare() {
+  if (share_ == 0 || (made_left_ > 0 && !queue_.empty())) return 0;
+  made_left_ = 0;
+  return std::exchange(share_, 0);
+}
+
+void WorkerStream::AskForShare(absl::ReleasableMutexLock& lock) {
+  making_ = true;
+  const size_t bytes = std::max<size_t>(std::get<LaterCommands>(queue_.front()).bytes, 1);
+  share_ = bytes;
+  lock.Release();
+  budget_->Take(bytes, [self = self_] { self->OnShare(); });
+}
+
+void WorkerStream::OnShare() {
+  LaterCommands later;
+  bool needed = false;
+  {
+    absl::MutexLock lock(&mutex_);
+    needed = !queue_.empty();  // the stream may have ended since
+    if (needed) later = std::get<LaterCommands>(std::move(queue_.front()));
+    if (needed) queue_.pop_front();
+  }
+  std::vector<v1::AttachResponse> made;
+  if (needed) made = later.make();
+  later = {};  // its memory counts, too
+  size_t spent = 0;
+  {
+    absl::ReleasableMutexLock lock(&mutex_);
+    making_ = false;
+    if (!end_) {
+      made_left_ = made.size();
+      for (const v1::AttachResponse& one : made) queued_bytes_ += one.ByteSizeLong();
+      queue_.insert(queue_.begin(), std::move_iterator(made.begin()),
+                    std::move_iterator(made.end()));
+    }
+    spent = TakeSpentShare();
+    Proceed(lock);
+  }
+  if (spent > 0) budget_->Return(spent);
 }
 
 void WorkerStream::OnCancel() { Leave(absl::CancelledError("the worker hung up")); }
@@ -143,13 +203,20 @@ void WorkerStream::OnDone() {
 }
 
 // Drops the commands that wait. They would stay in memory for as long as the worker does not read,
-// and nobody needs them: the next stream begins with everything that the worker must know.
+// and nobody needs them: the next stream begins with everything that the worker must know. A worker
+// that does not read may keep the write under way open, but not its share.
 void WorkerStream::EndWith(const absl::Status& status) {
-  std::deque<v1::AttachResponse> dropped;  // destroyed without the lock: may be large
-  absl::ReleasableMutexLock lock(&mutex_);
-  if (!end_) end_ = status;
-  dropped.swap(queue_);
-  Proceed(lock);
+  const std::shared_ptr<WriteBudget> budget = budget_;  // Proceed() may finish the stream
+  std::deque<Command> dropped;                          // destroyed without the lock: may be large
+  size_t spent = 0;
+  {
+    absl::ReleasableMutexLock lock(&mutex_);
+    if (!end_) end_ = status;
+    dropped.swap(queue_);
+    if (!making_) spent = TakeSpentShare();
+    Proceed(lock);
+  }
+  if (spent > 0) budget->Return(spent);
 }
 
 // Starts the next operation if none is running. Releases the lock first, because gRPC may call back
@@ -157,9 +224,12 @@ void WorkerStream::EndWith(const absl::Status& status) {
 void WorkerStream::Proceed(absl::ReleasableMutexLock& lock) {
   if (writing_ || finished_) return;
   if (!queue_.empty()) {
+    if (making_) return;
+    if (std::holds_alternative<LaterCommands>(queue_.front())) return AskForShare(lock);
     writing_ = true;
-    outgoing_ = std::move(queue_.front());
+    outgoing_ = std::get<v1::AttachResponse>(std::move(queue_.front()));
     queue_.pop_front();
+    if (made_left_ > 0) --made_left_;
     queued_bytes_ -= std::min(queued_bytes_, outgoing_.ByteSizeLong());
     lock.Release();
     StartWrite(&outgoing_);

@@ -9,18 +9,21 @@
 #include <optional>
 #include <string>
 #include <utility>
+#include <variant>
 
 #include "absl/functional/any_invocable.h"
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
 #include "remesh/v1/worker.pb.h"
 #include "server/core.h"
+#include "server/grpc/write_budget.h"
 
 namespace remesh::server {
 
 // One worker's Attach stream. Until the core has handled its first message, the stream waits in the
 // caller's turn, and reads nothing more. Then it passes messages to the core as they come. Commands
-// wait in a bounded queue, and one is being written. Lives until gRPC calls OnDone(), which is not
+// wait in a bounded queue, and one is being written. Those that are made later (SendLater) are made
+// when all before them are written and the budget that all streams share has room. Lives until gRPC calls OnDone(), which is not
 // before the turn in which the stream begins: until then, a stream that its client has reset counts
 // as unfinished (service/front/unfinished_calls.h).
 class WorkerStream : public grpc::ServerBidiReactor<v1::AttachRequest, v1::AttachResponse>,
@@ -30,10 +33,12 @@ class WorkerStream : public grpc::ServerBidiReactor<v1::AttachRequest, v1::Attac
   // certificate proves it or nothing does.
   enum class Proof { kNone, kCertificate };
   using Admit = absl::AnyInvocable<absl::StatusOr<Proof>(const std::string& host)>;
-  static WorkerStream* Start(Core& core, std::string caller, Admit admit);
+  static WorkerStream* Start(Core& core, std::string caller, std::shared_ptr<WriteBudget> budget,
+                             Admit admit);
 
   bool Begin(StreamId stream) override;
   void Send(v1::AttachResponse message) override;
+  void SendLater(LaterCommands commands) override;
   void Close(const absl::Status& status) override;
 
   void OnReadDone(bool ok) override;
@@ -42,8 +47,13 @@ class WorkerStream : public grpc::ServerBidiReactor<v1::AttachRequest, v1::Attac
   void OnDone() override;
 
  private:
-  WorkerStream(Core& core, std::string caller, Admit admit)
-      : core_(core), caller_(std::move(caller)), admit_(std::move(admit)) {}
+  using Command = std::variant<v1::AttachResponse, LaterCommands>;
+
+  WorkerStream(Core& core, std::string caller, std::shared_ptr<WriteBudget> budget, Admit admit)
+      : core_(core),
+        caller_(std::move(caller)),
+        budget_(std::move(budget)),
+        admit_(std::move(admit)) {}
 
   // Reads the next message, unless the stream has begun to end.
   void ReadNext();
@@ -54,10 +64,19 @@ class WorkerStream : public grpc::ServerBidiReactor<v1::AttachRequest, v1::Attac
   void EndWith(const absl::Status& status);
   // Tells the core that the stream has ended, unless that is told or it has not begun.
   void TellEnd() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Puts a command of so many bytes into the queue, or ends the stream if that is full.
+  void Enqueue(Command command, size_t bytes);
+  // Asks for a share to make the first commands of the queue.
+  void AskForShare(absl::ReleasableMutexLock& lock) ABSL_NO_THREAD_SAFETY_ANALYSIS;
+  // Has the share: makes the commands.
+  void OnShare();
+  // The share to return, if the commands that it was for are written or no longer needed; 0: none.
+  size_t TakeSpentShare() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Proceed(absl::ReleasableMutexLock& lock) ABSL_NO_THREAD_SAFETY_ANALYSIS;
 
   Core& core_;
   const std::string caller_;
+  const std::shared_ptr<WriteBudget> budget_;
   Admit admit_;
   StreamId id_ = 0;  // set when the stream begins, before anything is read
   std::shared_ptr<WorkerStream> self_;
@@ -68,13 +87,16 @@ class WorkerStream : public grpc::ServerBidiReactor<v1::AttachRequest, v1::Attac
   std::atomic<bool> heard_{false};  // the core has handled the first message
 
   absl::Mutex mutex_;
-  std::deque<v1::AttachResponse> queue_ ABSL_GUARDED_BY(mutex_);
+  std::deque<Command> queue_ ABSL_GUARDED_BY(mutex_);
   size_t queued_bytes_ ABSL_GUARDED_BY(mutex_) = 0;
   std::optional<absl::Status> end_ ABSL_GUARDED_BY(mutex_);
   bool begun_ ABSL_GUARDED_BY(mutex_) = false;  // and its end is not told to the core
   // Why the stream may not finish yet: its turn has not come, or a read is being started.
   int holds_ ABSL_GUARDED_BY(mutex_) = 1;
   bool writing_ ABSL_GUARDED_BY(mutex_) = false;
+  bool making_ ABSL_GUARDED_BY(mutex_) = false;   // asked for a share, or makes commands
+  size_t share_ ABSL_GUARDED_BY(mutex_) = 0;      // of the budget
+  size_t made_left_ ABSL_GUARDED_BY(mutex_) = 0;  // commands of the share in the queue
   bool finished_ ABSL_GUARDED_BY(mutex_) = false;
 };
 

@@ -23,8 +23,9 @@ v1::StateManifest ManifestOf(const v1::Assignment& assignment, v1::ShardPhase ph
   manifest.set_state_uid(assignment.state_uid());
   manifest.set_generation(assignment.generation());
   manifest.set_phase(phase);
-  manifest.set_sealed_shards(assignment.shards_size());
-  manifest.set_total_shards(assignment.shards_size());
+  const int shards = assignment.shards_size() + assignment.columns().devices_size();
+  manifest.set_sealed_shards(shards);
+  manifest.set_total_shards(shards);
   return manifest;
 }
 
@@ -194,6 +195,7 @@ v1::AttachRequest FleetWorker::RegisterMessage() {
   identity.set_process_nonce(BytesOf(host_.name, 16));
   identity.set_highest_epoch(epoch_);
   identity.set_supports_write_once(true);
+  identity.set_supports_short_prepare(true);
   for (int i = 0; i < host_.devices; ++i) identity.add_devices()->set_id(host_.first_device + i);
   v1::DataAddress& address = *identity.add_data_addresses();
   address.set_transport("tcp");

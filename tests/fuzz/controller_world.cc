@@ -47,9 +47,13 @@ void ControllerWorld::Take(server::Action& action) {
   } else if (auto* send = std::get_if<server::SendToWorker>(&action)) {
     REMESH_CHECK(std::any_of(streams_.begin(), streams_.end(),
                              [&](const auto& open) { return open.second == send->stream; }));
-    if (send->message.has_prepare()) last_attempt_ = send->message.prepare().attempt();
     if (send->message.has_assign_state())
       last_uid_ = send->message.assign_state().assignment().state_uid();
+  } else if (auto* later = std::get_if<server::SendLater>(&action)) {
+    REMESH_CHECK(std::any_of(streams_.begin(), streams_.end(),
+                             [&](const auto& open) { return open.second == later->stream; }));
+    for (const v1::AttachResponse& command : later->commands.make())
+      if (command.has_prepare()) last_attempt_ = command.prepare().attempt();
   } else if (auto* close = std::get_if<server::CloseStream>(&action)) {
     CheckRefusal(close->status);
     std::erase_if(streams_, [&](const auto& open) { return open.second == close->stream; });

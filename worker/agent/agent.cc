@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
 #include "base/status_macros.h"
+#include "proto/convert/shard_columns.h"
 #include "service/rpc/error_info.h"
 #include "worker/agent/peer_links.h"
 
@@ -98,7 +99,7 @@ v1::Register Agent::Attaching() {
     address.set_address(data_->transport_address());
   }
   message.set_supports_write_once(true);
-  message.set_supports_partial_peers(true);
+  message.set_supports_short_prepare(true);
   message.set_highest_epoch(record.highest_epoch());
   message.set_incarnation(incarnation_);
   message.set_last_incarnation(record.incarnation());
@@ -253,6 +254,8 @@ void Agent::PrepareWaiting() {
 }
 
 void Agent::Prepare(v1::Prepare command) {
+  const absl::Status columns = proto::ColumnsToShards(*command.mutable_target());
+  if (!columns.ok()) return Fail(command.attempt(), AtField("target", columns));
   *command.mutable_target() = parts_.Complete(std::move(*command.mutable_target()));
   Begin(std::move(command));
 }

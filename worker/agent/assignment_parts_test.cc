@@ -4,6 +4,8 @@
 #include <gtest/gtest.h>
 
 #include "base/error.h"
+#include "proto/convert/shard_columns.h"
+#include "service/rpc/error_info.h"
 #include "worker/agent/testing/agent_fixture.h"
 
 namespace remesh::worker {
@@ -75,6 +77,31 @@ TEST_F(AgentTest, AnAssignmentInPartsIsAllocatedWhole) {
   const auto shards = hosts_[0]->Allocate(request);
   ASSERT_TRUE(shards.ok()) << shards.status();
   EXPECT_EQ(shards->shards_size(), 1);
+}
+
+TEST_F(AgentTest, APreparationMayHaveItsShardsInColumns) {
+  ReadyToMove();
+  Prepare([](v1::Prepare& prepare) {
+    proto::ShardsToColumns(*prepare.mutable_target());
+    EXPECT_TRUE(prepare.target().has_columns());
+  });
+  for (auto& host : hosts_) ASSERT_TRUE(host->WaitFor(v1::AttachRequest::kPrepared));
+  Transfer();
+  Verify();
+  Commit();
+  EXPECT_TRUE(hosts_[0]->Right(*hosts_[0]->GetShards(2)));
+}
+
+TEST_F(AgentTest, ColumnsThatDoNotFitFailTheAttempt) {
+  ReadyToMove();
+  Prepare([](v1::Prepare& prepare) {
+    proto::ShardsToColumns(*prepare.mutable_target());
+    prepare.mutable_target()->mutable_columns()->add_arrays(0);
+  });
+  const auto failed = hosts_[0]->WaitFor(v1::AttachRequest::kFailed);
+  ASSERT_TRUE(failed);
+  const ErrorInfo info = GetErrorInfo(service::StatusFromProto(failed->failed().error()));
+  EXPECT_EQ(info.metadata.at("field"), "target.columns.arrays");
 }
 
 TEST_F(AgentTest, APreparationInPartsIsWhole) {

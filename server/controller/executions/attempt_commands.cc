@@ -2,6 +2,8 @@
 #include "server/controller/executions/attempt_commands.h"
 
 #include "base/error.h"
+#include "proto/convert/shard_columns.h"
+#include "server/controller/values/assignment_parts.h"
 #include "service/rpc/error_info.h"
 
 namespace remesh::server {
@@ -18,8 +20,9 @@ void NameTarget(const v1::AttemptId& attempt, const v1::Execution& resource, Com
 
 }  // namespace
 
-v1::AttachResponse MakePrepare(const ExecutionSpec& spec, const v1::Execution& resource, int host,
-                               const PeerTable& peers) {
+v1::AttachResponse MakePrepare(const Preparation& preparation, int host) {
+  const ExecutionSpec& spec = preparation.spec;
+  const v1::Execution& resource = preparation.resource;
   v1::AttachResponse message;
   v1::Prepare& prepare = *message.mutable_prepare();
   *prepare.mutable_attempt() = spec.attempt;
@@ -30,14 +33,27 @@ v1::AttachResponse MakePrepare(const ExecutionSpec& spec, const v1::Execution& r
   target.set_state_uid(resource.state_uid());
   target.set_generation(resource.target_generation());
   target.set_write_once(spec.write_once);
+  // One that is cut into parts has not all arrays beside its shards.
+  if (preparation.peers.takes_short(host) && target.ByteSizeLong() <= kAssignmentBytesMax) {
+    proto::ShardsToColumns(target);
+  }
   prepare.set_source_generation(resource.source_generation());
   prepare.set_plan(resource.plan());
   prepare.set_fingerprint(spec.fingerprint);
   prepare.set_plan_digest(spec.plan_digest);
-  peers.NameIn(prepare, host);
+  preparation.peers.NameIn(prepare, host);
   prepare.set_windows(resource.windows());
   prepare.set_window_bytes(spec.window_bytes);
   return message;
+}
+
+size_t PrepareBytes(const Preparation& preparation, int host) {
+  size_t bytes = preparation.peers.BytesOf(host);
+  const Participant& participant = preparation.spec.participants[host];
+  if (!participant.receives()) return bytes;
+  const PlacedState& target = *participant.target;
+  bytes += target.arrays.size() * sizeof(v1::AssignedArray);
+  return bytes + target.hosts.at(participant.host).assignment.shards_size() * sizeof(v1::ShardSpec);
 }
 
 v1::AttachResponse MakeGrant(const v1::AttemptId& attempt, int32_t until) {

@@ -10,9 +10,16 @@ namespace remesh::server {
 
 // Commands to the workers of an execution, without epoch.
 
-// For participant `host`. `peers` has the participants, in their order.
-v1::AttachResponse MakePrepare(const ExecutionSpec& spec, const v1::Execution& resource, int host,
-                               const PeerTable& peers);
+// What all Prepares of an attempt are made of. Immutable.
+struct Preparation {
+  ExecutionSpec spec;
+  v1::Execution resource;  // without hosts
+  PeerTable peers;         // the participants, in their order
+};
+// For participant `host`. Any thread may call this.
+v1::AttachResponse MakePrepare(const Preparation& preparation, int host);
+// Bytes of memory that the Prepare of participant `host` takes, roughly.
+size_t PrepareBytes(const Preparation& preparation, int host);
 v1::AttachResponse MakeGrant(const v1::AttemptId& attempt, int32_t until);
 v1::AttachResponse MakeVerify(const v1::AttemptId& attempt);
 v1::AttachResponse MakeCommit(const v1::AttemptId& attempt, const v1::Execution& resource);

@@ -38,10 +38,10 @@ std::vector<v1::PeerEntry> MakePeers(const ExecutionSpec& spec, const WorkerRegi
   return peers;
 }
 
-std::vector<bool> TakePartialPeers(const ExecutionSpec& spec, const WorkerRegistry& workers) {
+std::vector<bool> TakeShortPrepare(const ExecutionSpec& spec, const WorkerRegistry& workers) {
   std::vector<bool> takes;
   for (const Participant& participant : spec.participants) {
-    takes.push_back(workers.Find(participant.host)->registration.supports_partial_peers());
+    takes.push_back(workers.Find(participant.host)->registration.supports_short_prepare());
   }
   return takes;
 }

@@ -19,7 +19,7 @@ std::vector<v1::PeerEntry> MakePeers(const ExecutionSpec& spec, const WorkerRegi
                                      const RandomBits& random, bool encrypts_data);
 
 // By host, in the same order: whether its worker knows Prepare.hosts.
-std::vector<bool> TakePartialPeers(const ExecutionSpec& spec, const WorkerRegistry& workers);
+std::vector<bool> TakeShortPrepare(const ExecutionSpec& spec, const WorkerRegistry& workers);
 
 std::set<std::string> HostsOf(const ExecutionSpec& spec);
 // By host, in the same order as MakePeers(): whether it has a part of the target.

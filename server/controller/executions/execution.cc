@@ -87,14 +87,19 @@ void Execution::TellAbort(int index, ExecutionActions& out) const {
   TellHost(index, MakeAbort(spec_.attempt, resource_), out);
 }
 
-void Execution::Start(const PeerTable& peers, ExecutionActions& out) {
+void Execution::Start(PeerTable peers, ExecutionActions& out) {
   REMESH_CHECK(step_ == Step::kQueued && peers.size() == hosts_.size());
   step_ = Step::kPreparing;
   connects_by_nccl_ = peers.connects_by_nccl();
+  v1::Execution resource = resource_;
+  resource.clear_hosts();
+  const auto preparation = std::make_shared<const Preparation>(
+      Preparation{.spec = spec_, .resource = std::move(resource), .peers = std::move(peers)});
+  spec_.exchanges = {};  // what only the Prepares need
   for (size_t i = 0; i < hosts_.size(); ++i) {
     hosts_[i].told = true;
-    const int index = static_cast<int>(i);
-    TellHost(index, MakePrepare(spec_, resource_, index, peers), out);
+    out.push_back(TellPrepare{
+        .host = hosts_[i].name, .preparation = preparation, .participant = static_cast<int>(i)});
   }
 }
 
@@ -111,10 +116,18 @@ void Execution::OnPrepared(const std::string& host, Moment now, ExecutionActions
   if (resource_.windows() == 0) StartVerifying(out);
 }
 
+// What hosts have done never falls. So one that has done no more than the last answer proves it.
 int32_t Execution::WindowsDoneEverywhere() const {
-  int32_t done = resource_.windows();
-  for (const v1::HostProgress& host : resource_.hosts()) done = std::min(done, host.windows_done());
-  return done;
+  const int hosts = resource_.hosts_size();
+  for (int looked = 0; looked < hosts; ++looked) {
+    if (resource_.hosts(behind_).windows_done() <= done_everywhere_) return done_everywhere_;
+    behind_ = (behind_ + 1) % hosts;
+  }
+  done_everywhere_ = resource_.windows();
+  for (const v1::HostProgress& host : resource_.hosts()) {
+    done_everywhere_ = std::min(done_everywhere_, host.windows_done());
+  }
+  return done_everywhere_;
 }
 
 void Execution::GrantAhead(ExecutionActions& out) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <variant>
 #include <vector>
@@ -9,6 +10,7 @@
 #include "absl/status/status.h"
 #include "remesh/v1/reshard.pb.h"
 #include "remesh/v1/worker.pb.h"
+#include "server/controller/executions/attempt_commands.h"
 #include "server/controller/executions/execution_hosts.h"
 #include "server/controller/executions/execution_spec.h"
 #include "server/controller/executions/peer_table.h"
@@ -23,10 +25,16 @@ struct Tell {
   std::string host;
   v1::AttachResponse message;  // without epoch
 };
+// The Prepare of a participant. It is made when it can be sent: see MakePrepare().
+struct TellPrepare {
+  std::string host;
+  std::shared_ptr<const Preparation> preparation;
+  int participant = 0;
+};
 struct GiveUpOn {
   std::string host;  // it does not answer Abort: end its stream
 };
-using ExecutionAction = std::variant<Tell, Save, GiveUpOn>;
+using ExecutionAction = std::variant<Tell, TellPrepare, Save, GiveUpOn>;
 using ExecutionActions = std::vector<ExecutionAction>;
 
 // One run of a plan against a state:
@@ -63,7 +71,7 @@ class Execution {
   static Execution Restore(ExecutionSpec spec, v1::Execution resource, ExecutionActions& out);
 
   // The execution's devices are free. `peers` has the participants, in their order.
-  void Start(const PeerTable& peers, ExecutionActions& out);
+  void Start(PeerTable peers, ExecutionActions& out);
 
   // Hosts that take no part, and answers that do not fit the step, are ignored.
   void OnPrepared(const std::string& host, Moment now, ExecutionActions& out);
@@ -149,6 +157,8 @@ class Execution {
   StalledLinks stalled_;
   Step step_ = Step::kQueued;
   int32_t granted_ = 0;
+  mutable int32_t done_everywhere_ = 0;                     // windows, when that was last asked for
+  mutable int behind_ = 0;                                  // index of a host that had done no more
   v1::Execution::Phase end_phase_ = v1::Execution::FAILED;  // if the execution does not succeed
   Timestamp aborting_since_{0};
   Timestamp moved_at_{0};  // when transfers last made progress

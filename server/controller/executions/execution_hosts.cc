@@ -26,26 +26,34 @@ int ExecutionHosts::IndexOf(const std::string& host) const {
   return static_cast<int>(found - hosts_.begin());
 }
 
+// Whether something holds for all hosts. Begins at `looked`, and leaves there who it does not hold
+// for.
+template <typename Holds>
+bool ExecutionHosts::All(size_t& looked, Holds holds) const {
+  for (size_t i = 0; i < hosts_.size(); ++i) {
+    if (!holds(hosts_[looked])) return false;
+    looked = (looked + 1) % hosts_.size();
+  }
+  return true;
+}
+
 bool ExecutionHosts::prepared() const {
-  return std::all_of(hosts_.begin(), hosts_.end(),
-                     [](const ExecutionHost& host) { return host.prepared; });
+  return All(prepared_looked_, [](const ExecutionHost& host) { return host.prepared; });
 }
 
 bool ExecutionHosts::verified() const {
-  return std::all_of(hosts_.begin(), hosts_.end(),
-                     [](const ExecutionHost& host) { return host.verified; });
+  return All(verified_looked_, [](const ExecutionHost& host) { return host.verified; });
 }
 
 bool ExecutionHosts::committed() const {
-  return std::all_of(hosts_.begin(), hosts_.end(), [](const ExecutionHost& host) {
+  return All(committed_looked_, [](const ExecutionHost& host) {
     return host.committed || (host.away && !host.receives);
   });
 }
 
 bool ExecutionHosts::quiet() const {
-  return std::all_of(hosts_.begin(), hosts_.end(), [](const ExecutionHost& host) {
-    return !host.told || host.quiesced || host.away;
-  });
+  return All(quiet_looked_,
+             [](const ExecutionHost& host) { return !host.told || host.quiesced || host.away; });
 }
 
 bool ExecutionHosts::settled() const {

@@ -58,7 +58,16 @@ class ExecutionHosts {
   void Forgive(Timestamp pause);  // the server itself stood still
 
  private:
+  template <typename Holds>
+  bool All(size_t& looked, Holds holds) const;
+
   std::vector<ExecutionHost> hosts_;
+  // Where the answer was no when it was last asked for: it probably still is. So asking after each
+  // answer of a host does not look at all hosts.
+  mutable size_t prepared_looked_ = 0;
+  mutable size_t verified_looked_ = 0;
+  mutable size_t committed_looked_ = 0;
+  mutable size_t quiet_looked_ = 0;
 };
 
 }  // namespace remesh::server

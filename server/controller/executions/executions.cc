@@ -119,8 +119,11 @@ absl::Status NoteSource(const std::string& host, const StateEntry& state,
   const v1::StateManifest* held =
       workers.Find(host)->Manifest(state.name(), state.uid(), state.generation());
   if (held == nullptr) return absl::OkStatus();
-  entry.source_writes[host] = held->write();
-  if (Agree(entry.source_writes)) return absl::OkStatus();
+  HostWrites& all = entry.source_writes;
+  all[host] = held->write();
+  // The others agree with each other, or the execution would have been stopped.
+  const bool agrees = all.begin()->second == held->write() && all.rbegin()->second == held->write();
+  if (agrees) return absl::OkStatus();
   const std::string writes = Describe(entry.source_writes);
   return MakeError(
       absl::StatusCode::kFailedPrecondition,
@@ -394,6 +397,13 @@ std::vector<HostAway> Executions::Apply(const std::string& name, ExecutionAction
   for (ExecutionAction& action : actions) {
     if (Tell* tell = std::get_if<Tell>(&action)) {
       commands_.Send(tell->host, std::move(tell->message), out);
+    } else if (TellPrepare* prepare = std::get_if<TellPrepare>(&action)) {
+      const size_t bytes = PrepareBytes(*prepare->preparation, prepare->participant);
+      const auto make = [preparation = std::move(prepare->preparation),
+                         participant = prepare->participant] {
+        return MakePrepare(*preparation, participant);
+      };
+      commands_.SendLater(prepare->host, bytes, make, out);
     } else if (const Save* save = std::get_if<Save>(&action)) {
       Persist(name, *save, {}, now, out);
     } else {
@@ -487,10 +497,10 @@ void Executions::StartAdmitted(Moment now, Outbox& out) {
       if (Communicators::Serve(peers, ReceiversOf(execution.spec())))
         named = communicators_.Name(name, peers, now.steady, random_);
       SendDrops(named.drops, commands_, out);
-      const PeerTable table(std::move(peers), execution.spec().exchanges,
-                            TakePartialPeers(execution.spec(), membership_.workers()),
-                            std::move(named.communicators));
-      execution.Start(table, actions);
+      PeerTable table(std::move(peers), execution.spec().exchanges,
+                      TakeShortPrepare(execution.spec(), membership_.workers()),
+                      std::move(named.communicators));
+      execution.Start(std::move(table), actions);
     }
     Apply(name, std::move(actions), now, out);
   }

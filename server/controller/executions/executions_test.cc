@@ -135,8 +135,8 @@ class ExecutionsOverNcclTest : public ExecutionsTest {
   // The communicators in the last two Prepares, if they are the same.
   v1::Communicators Named() {
     std::vector<v1::Communicators> named;
-    for (const SendToWorker& send : Did<SendToWorker>()) {
-      if (send.message.has_prepare()) named.push_back(send.message.prepare().communicators());
+    for (const SendLater& later : Did<SendLater>()) {
+      named.push_back(later.commands.make().back().prepare().communicators());
     }
     EXPECT_GE(named.size(), 2u);
     const v1::Communicators last = named.back(), other = named[named.size() - 2];

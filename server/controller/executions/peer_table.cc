@@ -24,13 +24,13 @@ std::string LifeOf(const v1::PeerEntry& peer) {
 }
 
 PeerTable::PeerTable(std::vector<v1::PeerEntry> peers, std::vector<std::vector<int32_t>> exchanges,
-                     std::vector<bool> takes_part, v1::Communicators communicators)
+                     std::vector<bool> takes_short, v1::Communicators communicators)
     : peers_(std::move(peers)),
       exchanges_(std::move(exchanges)),
-      takes_part_(std::move(takes_part)),
+      takes_short_(std::move(takes_short)),
       communicators_(std::move(communicators)) {
   REMESH_CHECK(exchanges_.empty() || exchanges_.size() == peers_.size());
-  REMESH_CHECK(takes_part_.size() == peers_.size());
+  REMESH_CHECK(takes_short_.size() == peers_.size());
   int32_t devices = 0;
   int32_t ranks = 0;
   std::string among;
@@ -72,9 +72,15 @@ std::vector<int32_t> PeerTable::KnownTo(int32_t host) const {
   return known;
 }
 
+size_t PeerTable::BytesOf(int32_t host) const {
+  size_t known = NamesAll(host) ? peers_.size() : 1 + exchanges_[host].size();
+  if (HasNccl(host)) known += host == nccl_hosts_.front() ? nccl_hosts_.size() : 1;
+  return known * peers_[host].SpaceUsedLong();
+}
+
 void PeerTable::NameIn(v1::Prepare& prepare, int32_t host) const {
   if (connects_by_nccl()) *prepare.mutable_communicators() = communicators_;
-  if (!takes_part_[host] || exchanges_.empty()) {
+  if (NamesAll(host)) {
     prepare.set_self(host);
     *prepare.mutable_peers() = {peers_.begin(), peers_.end()};
     return;

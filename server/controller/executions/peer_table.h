@@ -15,23 +15,28 @@ namespace remesh::server {
 class PeerTable {
  public:
   // peers: all hosts of the attempt. exchanges: by host, rising indices of those with which it
-  // exchanges data; empty: each may exchange with all. takes_part: by host, whether its worker knows
-  // Prepare.hosts; others are told all peers. communicators: name and reuse; no name: none.
+  // exchanges data; empty: each may exchange with all. takes_short: by host, whether its worker
+  // knows Prepare.hosts; others are told all peers. communicators: name and reuse; no name: none.
   PeerTable(std::vector<v1::PeerEntry> peers, std::vector<std::vector<int32_t>> exchanges,
-            std::vector<bool> takes_part, v1::Communicators communicators);
+            std::vector<bool> takes_short, v1::Communicators communicators);
 
   size_t size() const { return peers_.size(); }
+  // Whether the worker of host number `host` knows Prepare.hosts and Assignment.columns.
+  bool takes_short(int32_t host) const { return takes_short_[host]; }
   bool connects_by_nccl() const { return !communicators_.name().empty(); }
   // Writes what host number `host` must know into `prepare`: self, peers, hosts and communicators.
   void NameIn(v1::Prepare& prepare, int32_t host) const;
+  // Bytes of memory that what NameIn() writes takes, roughly.
+  size_t BytesOf(int32_t host) const;
 
  private:
+  bool NamesAll(int32_t host) const { return !takes_short_[host] || exchanges_.empty(); }
   std::vector<int32_t> KnownTo(int32_t host) const;
   bool HasNccl(int32_t host) const;
 
   std::vector<v1::PeerEntry> peers_;  // with their first devices and ranks
   std::vector<std::vector<int32_t>> exchanges_;
-  std::vector<bool> takes_part_;
+  std::vector<bool> takes_short_;
   std::vector<int32_t> nccl_hosts_;  // rising; empty unless communicators connect them
   v1::Communicators communicators_;  // except `place`
 };

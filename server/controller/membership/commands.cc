@@ -4,6 +4,7 @@
 #include <google/protobuf/util/time_util.h>
 
 #include <utility>
+#include <vector>
 
 #include "server/controller/values/assignment_parts.h"
 
@@ -19,6 +20,21 @@ void Commands::Send(const std::string& host, v1::AttachResponse command, Outbox&
     leadership_.Sign(part);
     out.Add(SendToWorker{.stream = worker->stream, .message = std::move(part)});
   }
+}
+
+void Commands::SendLater(const std::string& host, size_t bytes,
+                         std::function<v1::AttachResponse()> make, Outbox& out) const {
+  const WorkerEntry* worker = workers_.Find(host);
+  if (worker == nullptr || !worker->alive() || leadership_.behind()) return;
+  v1::AttachResponse head;
+  leadership_.Sign(head);
+  const auto make_parts = [head = std::move(head), make = std::move(make)] {
+    std::vector<v1::AttachResponse> parts = CutAssignment(make());
+    for (v1::AttachResponse& part : parts) part.MergeFrom(head);
+    return parts;
+  };
+  out.Add(server::SendLater{.stream = worker->stream,
+                            .commands = {.bytes = bytes, .make = make_parts}});
 }
 
 void Commands::SendWelcome(const v1::Register& registration, Outbox& out) const {

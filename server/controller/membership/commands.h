@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <functional>
 #include <string>
 
 #include "remesh/v1/worker.pb.h"
@@ -21,6 +22,10 @@ class Commands {
 
   // Sends nothing to a host that is away, and nothing but Welcome while the journal is behind.
   void Send(const std::string& host, v1::AttachResponse command, Outbox& out) const;
+  // The same for a command that is made when its turn to be written comes. `bytes`: that it takes once
+  // made, roughly.
+  void SendLater(const std::string& host, size_t bytes, std::function<v1::AttachResponse()> make,
+                 Outbox& out) const;
   // Answers `registration`.
   void SendWelcome(const v1::Register& registration, Outbox& out) const;
 

@@ -64,6 +64,11 @@ class ControllerTestWorld : public testing::Test {
 
   void Handle(Event event) { Take(controller_->Handle(std::move(event), now_)); }
 
+  void Deliver(StreamId stream, Command command) {
+    if (command.has_position()) positions_[hosts_[stream]] = command.position();
+    sent_[stream].push_back(std::move(command));
+  }
+
   void Take(Actions actions) {
     for (Action& action : actions) {
       if (Persist* persist = std::get_if<Persist>(&action)) {
@@ -72,10 +77,11 @@ class ControllerTestWorld : public testing::Test {
         }
         pending_.push_back(std::move(*persist));
       } else if (SendToWorker* send = std::get_if<SendToWorker>(&action)) {
-        if (send->message.has_position()) {
-          positions_[hosts_[send->stream]] = send->message.position();
+        Deliver(send->stream, std::move(send->message));
+      } else if (SendLater* later = std::get_if<SendLater>(&action)) {
+        for (Command& command : later->commands.make()) {
+          Deliver(later->stream, std::move(command));
         }
-        sent_[send->stream].push_back(std::move(send->message));
       } else if (CloseStream* close = std::get_if<CloseStream>(&action)) {
         closed_[close->stream] = close->status;
       } else if (ReplyTo* reply = std::get_if<ReplyTo>(&action)) {

@@ -93,6 +93,8 @@ class ExecutionTest : public testing::Test {
                 v1::AttachResponse::descriptor()
                     ->FindFieldByNumber(tell->message.command_case())
                     ->name();
+      } else if (const TellPrepare* prepare = std::get_if<TellPrepare>(&action)) {
+        text += prepare->host + ":prepare";
       } else if (const Save* save = std::get_if<Save>(&action)) {
         text += *save == Save::kDecision  ? "save-decision"
                 : *save == Save::kSuccess ? "save-success"

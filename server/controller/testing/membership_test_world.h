@@ -67,6 +67,12 @@ class MembershipTestWorld : public testing::Test {
     for (const SendToWorker& send : Did<SendToWorker>()) {
       count += send.stream == stream && send.message.command_case() == kind;
     }
+    for (const SendLater& later : Did<SendLater>()) {
+      if (later.stream != stream) continue;
+      for (const v1::AttachResponse& command : later.commands.make()) {
+        count += command.command_case() == kind;
+      }
+    }
     return count;
   }
   void Clear() { out_ = Outbox(); }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -24,6 +25,19 @@ namespace remesh::server {
 struct SendToWorker {
   StreamId stream = 0;
   v1::AttachResponse message;
+};
+
+// Commands that are made when they can be written, because those to many streams would together take
+// much memory.
+struct LaterCommands {
+  size_t bytes = 0;  // that they take once made, roughly
+  // May be called from any thread. Refers to nothing that changes.
+  std::function<std::vector<v1::AttachResponse>()> make;
+};
+// Takes its place among the messages to the stream.
+struct SendLater {
+  StreamId stream = 0;
+  LaterCommands commands;
 };
 
 // Ends an Attach stream. Drops messages that were sent before but are still in its queue.
@@ -96,8 +110,9 @@ struct Note {
   bool warning = false;
 };
 
-using Action = std::variant<SendToWorker, CloseStream, Persist, ReplyTo, Notify, EndWatch,
-                            StartPlanning, ReleasePlan, TopologyChanged, ExecutionEnded, Note>;
+using Action =
+    std::variant<SendToWorker, SendLater, CloseStream, Persist, ReplyTo, Notify, EndWatch,
+                 StartPlanning, ReleasePlan, TopologyChanged, ExecutionEnded, Note>;
 using Actions = std::vector<Action>;
 
 }  // namespace remesh::server

@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
 #include "base/error.h"
+#include "proto/convert/shard_columns.h"
 #include "server/controller/values/records.h"
 #include "tests/simulation/server/flipped_journal.h"
 
@@ -223,6 +224,16 @@ void Simulation::Do(SendToWorker& action) {
   });
 }
 
+void Simulation::Do(SendLater& action) {
+  for (v1::AttachResponse& command : action.commands.make()) {
+    if (command.has_prepare()) {  // as workers do
+      REMESH_CHECK(proto::ColumnsToShards(*command.mutable_prepare()->mutable_target()).ok());
+    }
+    SendToWorker send{.stream = action.stream, .message = std::move(command)};
+    Do(send);
+  }
+}
+
 void Simulation::Do(CloseStream& action) {
   Stream& stream = streams_.at(action.stream);
   stream.open = false;
@@ -277,6 +288,21 @@ absl::StatusOr<PlannedExecution> Simulation::MakeStay(const StartPlanning& quest
   return move;
 }
 
+namespace {
+
+// Each with all others.
+std::vector<std::vector<int32_t>> AllExchange(size_t hosts) {
+  std::vector<std::vector<int32_t>> exchanges(hosts);
+  for (size_t host = 0; host < hosts; ++host) {
+    for (size_t other = 0; other < hosts; ++other) {
+      if (other != host) exchanges[host].push_back(static_cast<int32_t>(other));
+    }
+  }
+  return exchanges;
+}
+
+}  // namespace
+
 // The hosts that are left must hold every box.
 absl::StatusOr<PlannedExecution> Simulation::MakeMove(const StartPlanning& question) {
   const auto& lost = question.options.lost_device_ids();
@@ -304,6 +330,7 @@ absl::StatusOr<PlannedExecution> Simulation::MakeMove(const StartPlanning& quest
   }
   const bool left = CoveredWithout(*PlaceBoxes(BoxesOf(question.source->spec)), move.spared_hosts);
   if (!left) return absl::DataLossError("no host that is left holds some box");
+  if (question.id % 2 == 0) move.exchanges = AllExchange(move.hosts.size());
   return move;
 }
 

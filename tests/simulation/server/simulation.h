@@ -130,6 +130,7 @@ class Simulation {
   void Handle(Event event);
   void Perform(Actions actions);
   void Do(SendToWorker& action);
+  void Do(SendLater& action);
   void Do(CloseStream& action);
   void Do(Persist& action);
   void Do(ReplyTo& action);

@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "absl/status/status.h"
+#include "remesh/v1/worker.pb.h"
+
+namespace remesh::proto {
+
+// The most shards that columns may have: far beyond those of one message.
+inline constexpr int kColumnShardsMax = 1 << 20;
+
+// Replaces `shards` by `columns`. Leaves them as they are if the columns could not say the same:
+// if a shard's array is not in `arrays` or has another number of dimensions, or if there are more
+// than kColumnShardsMax.
+void ShardsToColumns(v1::Assignment& assignment);
+
+// The reverse: replaces `columns`, if there are any, by `shards`. INVALID_ARGUMENT (fields
+// "columns.devices", "columns.arrays[i]" ...) if the columns do not fit each other or the arrays, or
+// there are shards already.
+absl::Status ColumnsToShards(v1::Assignment& assignment);
+
+}  // namespace remesh::proto
