@@ -158,7 +158,11 @@ std::string ExplanationText(const v1::Explanation& explanation) {
   if (!explanation.routing_certificate().empty()) {
     absl::StrAppend(&text, "\n  without third hosts:   ", explanation.routing_certificate());
   }
-  absl::StrAppend(&text, "\n  busiest in this plan:  ", explanation.bottleneck(), "\n");
+  absl::StrAppend(&text, "\n  busiest in this plan:  ", explanation.bottleneck());
+  if (!explanation.schedule().empty()) {
+    absl::StrAppend(&text, "\n  but the schedule:      ", explanation.schedule());
+  }
+  text += "\n";
   if (explanation.domains_size() > 0) {
     absl::StrAppend(&text, "\n", LevelTable(explanation).ToString(),
                     TrafficText(explanation, /*hosts=*/false),

@@ -18,6 +18,7 @@
 #include "planner/report/checkpoint_cost.h"
 #include "planner/report/names.h"
 #include "planner/report/units.h"
+#include "planner/report/waits.h"
 
 namespace remesh::planner {
 namespace {
@@ -237,10 +238,15 @@ absl::StatusOr<Explanation> Explain(const CanonicalRequest& request, const Plan&
   const PlanSummary& summary = plan.summary();
   Explanation explanation{.certificate = Words(plan.lower_bound_certificate(), binding),
                           .bottleneck = BottleneckText(links, loads, network, names),
+                          .schedule = {},
                           .domains = DomainRows(network, links, loads, names, binding)};
   explanation.levels = LevelsOf(explanation.domains);
   if (summary.routing_bound_seconds > summary.lower_bound_seconds) {
     explanation.routing_certificate = Words(plan.routing_bound_certificate(), binding);
+  }
+  if (summary.schedule_price > kExplainedPrice) {
+    explanation.schedule = WaitsInWords(plan, request.request.topology, links, budget);
+    RETURN_IF_ERROR(budget.Check());
   }
   const CanonicalRequest ordered{.request = WithTargetOrder(request.request, plan.target_order()),
                                  .fingerprint = request.fingerprint};

@@ -60,6 +60,9 @@ struct Explanation {
   std::string routing_certificate;  // proof of T0 where it is above the lower bound, else ""
   // The busiest links of this plan, and the fabric of a device where that is busier still.
   std::string bottleneck;
+  // Why the plan takes longer than these (WaitsInWords()), "" up to a schedule_price of
+  // kExplainedPrice.
+  std::string schedule;
   std::vector<DomainTraffic> domains;    // with traffic: binding ones by name, others by seconds
   std::vector<LevelTraffic> levels;      // domains next to the root first, hosts last
   std::vector<StrategyCost> strategies;  // the plan first

@@ -12,6 +12,7 @@
 #include "base/error.h"
 #include "planner/report/flows.h"
 #include "planner/report/report_test.h"
+#include "planner/report/waits.h"
 #include "tests/testing/random_request.h"
 
 namespace remesh::planner {
@@ -43,6 +44,30 @@ TEST(ExplainTest, TwoHosts) {
   EXPECT_EQ(explanation.strategies[3].crossing_bytes, 256);
   EXPECT_EQ(explanation.strategies[3].bottleneck_bytes, 128);
   EXPECT_DOUBLE_EQ(explanation.strategies[3].seconds, 64e-9);
+}
+
+TEST(ExplainTest, AScheduleThatTakesLongerThanItsBusiestLinkSaysWhatItWaitsFor) {
+  const ReportedPlan planned = PlanOf(RowsToColumns(8));
+  EXPECT_GT(planned.plan.summary().schedule_price, kExplainedPrice);
+  const std::string schedule = planned.explanation().schedule;
+  EXPECT_THAT(schedule, HasSubstr("x the busiest link"));
+  EXPECT_THAT(schedule, HasSubstr("; windows wait for the hand-over from one to the next: 1 ("));
+  EXPECT_THAT(schedule, HasSubstr("; 12 messages, each 2 µs of a NIC and 1 µs of a thread"));
+  EXPECT_THAT(schedule, HasSubstr("(assumed for NCCL, not measured)"));
+}
+
+TEST(ExplainTest, AScheduleIsExplainedOnlyAboveItsLimit) {
+  const ReportedPlan planned = PlanOf(RowsToColumns(8192));
+  EXPECT_LE(planned.plan.summary().schedule_price, kExplainedPrice);
+  EXPECT_EQ(planned.explanation().schedule, "");
+}
+
+TEST(ExplainTest, PostingIsNamedWhereItBinds) {
+  ReshardRequest request = RowsToColumns(8);
+  for (Host& host : request.topology.hosts) host.message_costs.post_seconds = 1e-3;
+  const std::string schedule = PlanOf(request).explanation().schedule;
+  EXPECT_THAT(schedule, HasSubstr("windows wait for posting: 1 (8 ms)"));
+  EXPECT_THAT(schedule, Not(HasSubstr("assumed")));
 }
 
 // The price of a schedule is relative to the busiest NIC, so the bottleneck names a slower fabric

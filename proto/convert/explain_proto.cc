@@ -48,6 +48,7 @@ v1::Explanation ToProto(const planner::Explanation& explanation, const planner::
   message.set_certificate(explanation.certificate);
   message.set_routing_certificate(explanation.routing_certificate);
   message.set_bottleneck(explanation.bottleneck);
+  message.set_schedule(explanation.schedule);
   for (const DomainTraffic& row : explanation.domains) {
     *message.add_domains() = DomainToProto(row);
   }
