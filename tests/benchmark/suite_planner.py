@@ -114,6 +114,11 @@ def schedule_limit(r):
     return max(1.05 * needed(r), filling)
 
 
+def is_in_time(r):
+    """Where no byte leaves its device there is nothing to compare with."""
+    return not needed(r) or r["schedule_seconds"] <= schedule_limit(r) * (1 + 1e-9)
+
+
 def fabric_over_bound(r):
     bound = max(r["fabric_bound_seconds"], r["lower_bound_seconds"])
     return r["fabric_seconds"] / bound if bound else 1.0
@@ -121,11 +126,11 @@ def fabric_over_bound(r):
 
 HOSTS_LEGEND = """The cases of models and flat states on hosts of 1 to 72 devices, dealt to hosts in order; the last host may be partial. One NIC of 50 GB/s a device, fabric 450 GB/s on
 hosts of up to 8 devices, 900 above. B is what the busiest link of the plan takes, fabric included; *schedule* the predicted seconds as if messages cost only their bytes, *predicted* with the
-costs of messages and of posting them. Short plans, for which hand-overs of 50 µs count (B < 100 hops), have a wider limit: max(1.05 B, B + 2√(d·B·α) + 2α)."""
+costs of messages and of posting them on one thread a host, NCCL's as assumed. Short plans, for which hand-overs of 50 µs count (B < 100 hops), have a wider limit: max(1.05 B, B + 2√(d·B·α) + 2α)."""
 
 HOSTS_COLUMNS = [
     ("B s", lambda r: f"{needed(r):.4g}"),
-    ("schedule ÷ B", lambda r: f"{over_needed(r['schedule_seconds'], r):.3f}" + ("" if r["schedule_seconds"] <= schedule_limit(r) * (1 + 1e-9) else " **miss**")),
+    ("schedule ÷ B", lambda r: f"{over_needed(r['schedule_seconds'], r):.3f}" + ("" if is_in_time(r) else " **miss**")),
     ("predicted ÷ B", lambda r: f"{over_needed(r['predicted_seconds'], r):.3f}"),
     ("fabric ÷ bound", lambda r: f"{fabric_over_bound(r):.3f}"),
     ("windows", lambda r: f"{r['windows']:.0f}"),
@@ -146,10 +151,10 @@ def hosts_lines(cases):
         ("fabric ÷ max(fabric bound, LB): largest", 1.06, max(fabric_over_bound(r) for r in cases.values())),
     ]
     rows = [[name, f"≤ {limit}", f"{value:.4g}", "yes" if value <= limit else "**no**"] for name, limit, value in figures]
-    lines = ["### Hosts of any size", "", HOSTS_LEGEND, "", *table(["figure", "limit", "measured", "holds"], rows), ""]
+    lines = [HOSTS_LEGEND, "", *table(["figure", "limit", "measured", "holds"], rows), ""]
     for devices in dict.fromkeys(devices for _, devices in cases):
         rows = [[case.replace("->", "→"), *(cell(r) for _, cell in HOSTS_COLUMNS)] for (case, d), r in cases.items() if d == devices]
-        lines += [f"#### Hosts of {devices}", "", *table(["case", *(name for name, _ in HOSTS_COLUMNS)], rows), ""]
+        lines += [f"### Hosts of {devices}", "", *table(["case", *(name for name, _ in HOSTS_COLUMNS)], rows), ""]
     return lines
 
 
@@ -227,5 +232,4 @@ def measure(build, arguments):
     lines += ["", "Random requests (validity, bounds, certificates) are a test: `ctest -R planner_law_test`.", "", "### Cases", ""]
     for suite in dict.fromkeys(suite for suite, _ in cases):
         lines += suite_lines(suite, {case: r for (s, case), r in cases.items() if s == suite}, peers)
-    lines += hosts_lines(measure_hosts(build / "bin" / "planner-bench"))
     return lines[:-1]
