@@ -126,7 +126,7 @@ class Fleet {
   std::thread heart_;
 };
 
-json Obey(const std::string& line, Fleet& fleet) {
+json Execute(const std::string& line, Fleet& fleet) {
   if (line == "attach") return fleet.Attach();
   if (line == "wait") return fleet.AwaitAttached();
   if (line == "counts") return fleet.TakeCounts();
@@ -146,7 +146,7 @@ int Main(int argc, char** argv) {
 
   Fleet fleet(options);
   std::string line;
-  while (std::getline(std::cin, line)) std::cout << Obey(line, fleet) << std::endl;
+  while (std::getline(std::cin, line)) std::cout << Execute(line, fleet) << std::endl;
   return 0;
 }
 
