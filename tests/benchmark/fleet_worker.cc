@@ -293,7 +293,7 @@ void FleetWorker::OnPrepare(const v1::Prepare& prepare) {
   RaiseTo(host_.counts->largest_prepare, bytes);
   next_window_ = 0;
   target_ = ManifestOf(prepare.target(), v1::SHARD_PHASE_PREPARED);
-  if (!host_.fetches_programs) return SendPrepared(prepare.attempt());
+  if (!*host_.fetches_programs) return SendPrepared(prepare.attempt());
   ++fetches_;
   auto* fetch = new FleetProgram(*this, prepare.attempt());
   fetch->Start(*plans_, prepare.plan(), host_.name);

@@ -35,7 +35,7 @@ struct FleetHost {
   std::string name;
   int64_t first_device = 0;
   int devices = 8;
-  bool fetches_programs = false;
+  const std::atomic<bool>* fetches_programs = nullptr;  // before it answers Prepare
   FleetCounts* counts = nullptr;
   std::atomic<int64_t>* attached = nullptr;  // workers that have their Welcome
 };

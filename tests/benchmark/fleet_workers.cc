@@ -5,10 +5,13 @@
 //   attach        opens the streams; answers when every worker is attached
 //   wait          answers when every worker is attached again
 //   counts        what all workers have seen since counts was last asked
+//   programs      from now on each worker fetches its program before it answers Prepare
 // It ends with its stdin.
 #include <grpcpp/grpcpp.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <iostream>
 #include <memory>
@@ -33,7 +36,6 @@ struct Options {
   int devices = 8;
   int connections = 200;
   double heartbeat_seconds = 1;
-  bool programs = false;
 };
 
 std::shared_ptr<grpc::Channel> Connect(const Options& options) {
@@ -59,7 +61,7 @@ class Fleet {
           std::make_unique<FleetWorker>(FleetHost{.name = absl::StrFormat("host-%05d", i),
                                                   .first_device = int64_t{i} * options.devices,
                                                   .devices = options.devices,
-                                                  .fetches_programs = options.programs,
+                                                  .fetches_programs = &fetches_programs_,
                                                   .counts = &counts_,
                                                   .attached = &attached_},
                                         channels[i % channels.size()]));
@@ -86,6 +88,11 @@ class Fleet {
     while (attached_ < options_.hosts) std::this_thread::sleep_for(std::chrono::milliseconds(1));
     const std::chrono::duration<double> seconds = Clock::now() - start;
     return {{"attached", attached_.load()}, {"seconds", seconds.count()}};
+  }
+
+  json FetchPrograms() {
+    fetches_programs_ = true;
+    return json::object();
   }
 
   json TakeCounts() {
@@ -121,6 +128,7 @@ class Fleet {
   const Options options_;
   FleetCounts counts_;
   std::atomic<int64_t> attached_{0};
+  std::atomic<bool> fetches_programs_{false};
   std::atomic<bool> stops_{false};
   std::vector<std::unique_ptr<FleetWorker>> workers_;
   std::thread heart_;
@@ -130,7 +138,8 @@ json Execute(const std::string& line, Fleet& fleet) {
   if (line == "attach") return fleet.Attach();
   if (line == "wait") return fleet.AwaitAttached();
   if (line == "counts") return fleet.TakeCounts();
-  return {{"error", "attach, wait or counts"}};
+  if (line == "programs") return fleet.FetchPrograms();
+  return {{"error", "attach, wait, counts or programs"}};
 }
 
 int Main(int argc, char** argv) {
@@ -141,7 +150,6 @@ int Main(int argc, char** argv) {
   app.add_option("--devices", options.devices, "of each host")->check(CLI::PositiveNumber);
   app.add_option("--connections", options.connections)->check(CLI::PositiveNumber);
   app.add_option("--heartbeat-seconds", options.heartbeat_seconds)->check(CLI::PositiveNumber);
-  app.add_flag("--programs", options.programs, "fetch the program of each Prepare");
   CLI11_PARSE(app, argc, argv);
 
   Fleet fleet(options);
