@@ -161,6 +161,7 @@ HostAway Membership::Attach(StreamId stream, const v1::Register& registration, M
                             Outbox& out) {
   const std::string& host = registration.host();
   const bool same_topology = workers_.IsInTopology(registration);
+  if (workers_.Find(host) == nullptr && durable(host)) last_return_ = now.steady;
   const StreamId replaced = workers_.Attach(stream, registration, now);
   if (replaced != 0) {
     out.Close(replaced,
@@ -191,6 +192,7 @@ void Membership::Hear(const StreamMessage& message, Moment now) {
 
 void Membership::Forgive(Timestamp pause) {
   workers_.Forgive(pause);
+  last_return_ += pause;
   for (auto& [host, entry] : hosts_) entry.away_since += pause;
 }
 
@@ -227,7 +229,9 @@ HostFacts Membership::Detach(StreamId stream, const absl::Status& why, Moment no
 std::vector<std::string> Membership::AwaitedHosts(Moment now) const {
   std::vector<std::string> awaited;
   for (const auto& [host, entry] : hosts_) {
-    const bool in_time = now.steady - entry.away_since <= options_.lost_after;
+    const Timestamp since = std::max(entry.away_since, last_return_);
+    const bool in_time = now.steady - since <= options_.lost_after &&
+                         now.steady - entry.away_since <= kReturnsMax * options_.lost_after;
     if (entry.durable && in_time && workers_.Find(host) == nullptr) awaited.push_back(host);
   }
   return awaited;

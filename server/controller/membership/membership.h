@@ -59,7 +59,9 @@ class Membership {
   bool durable(const std::string& host) const;
 
   // Hosts that the journal has and that have not attached since this leader began, sorted; none once
-  // they are lost (ControllerOptions.lost_after).
+  // they are lost: lost_after (ControllerOptions) after the last of them came back, and at most
+  // kReturnsMax times that after the leader began. So none is lost while it still waits in line.
+  static constexpr int kReturnsMax = 12;
   std::vector<std::string> AwaitedHosts(Moment now) const;
 
   // Decides whether the worker may attach, and as which life of its host. Unknown hosts make way
@@ -111,6 +113,7 @@ class Membership {
   // Hosts that attached, also to earlier leaders with this journal.
   std::map<std::string, HostEntry> hosts_;
   DeviceIds device_ids_;
+  Timestamp last_return_{0};       // of a host that has not attached to this leader before
   std::set<std::string> drained_;  // known hosts
 };
 
