@@ -228,6 +228,7 @@ class Core {
   void Do(ExecutionEnded& action);
   void Do(Note& action);
   void Tick();
+  void ShowGauges();
 
   const Options options_;
   CoreObserver& observer_;
@@ -251,6 +252,7 @@ class Core {
   absl::flat_hash_map<StreamId, std::shared_ptr<WorkerSink>> streams_;
   absl::flat_hash_map<WatchId, std::shared_ptr<WatchSink>> watches_;
   bool shut_down_ = false;
+  Timestamp next_gauges_{0};  // not before this
 
   // As of the last event.
   std::atomic<int64_t> running_ = 0;  // executions
