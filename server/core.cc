@@ -84,6 +84,7 @@ Core::Core(Options options, CoreObserver& observer)
                                            .max_entries = options_.plan_cache_entries,
                                            .max_age = options_.plan_cache_age},
                                 .disk = plan_store_ != nullptr ? plan_store_.get() : &NoDisk()}),
+      topology_(options_.controller.topology_rules.domains()),
       waiting_calls_(kCallsWait),
       quick_planners_({.threads = 1,
                        .execution_threads = 1,
@@ -325,11 +326,6 @@ void Core::EndWatch(WatchId watch, OpenWatches::Place place) {
   });
 }
 
-std::shared_ptr<const planner::Topology> Core::topology() {
-  absl::MutexLock lock(&topology_mutex_);
-  return topology_;
-}
-
 absl::Status Core::SetLive(LiveOptions options, const MemoryTier::Limits& plans) {
   auto shared = std::make_shared<const LiveOptions>(std::move(options));
   auto answer = std::make_shared<absl::Status>();
@@ -495,10 +491,7 @@ void Core::FinishPlanning(uint64_t id, absl::StatusOr<PlannedExecution> move) {
 
 void Core::Do(ReleasePlan& action) { plans_.EndUse(action.plan); }
 
-void Core::Do(TopologyChanged& action) {
-  absl::MutexLock lock(&topology_mutex_);
-  topology_ = std::move(action.topology);
-}
+void Core::Do(TopologyChanged& action) { topology_.Apply(std::move(action)); }
 
 void Core::Do(ExecutionEnded& action) { observer_.OnExecutionEnded(action); }
 

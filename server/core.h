@@ -25,6 +25,7 @@
 #include "server/open_calls.h"
 #include "server/open_watches.h"
 #include "server/planning/fair_queue.h"
+#include "server/planning/live_topology.h"
 #include "server/planning/plan_desk.h"
 #include "server/planning/precompute.h"
 #include "server/planning/stream_threads.h"
@@ -144,7 +145,7 @@ class Core {
   bool journal_lost() const { return journal_lost_; }
 
   // The topology that an empty topology in a request stands for now; may be null.
-  std::shared_ptr<const planner::Topology> topology();
+  std::shared_ptr<const planner::Topology> topology() { return topology_.Get(); }
   PlanCache& plans() { return plans_; }
   OpenWatches& open_watches() { return open_watches_; }
   // The present epochs of worlds, for calls that carry a fence.
@@ -236,8 +237,7 @@ class Core {
   PlanCache plans_;
   std::atomic<uint64_t> next_id_{1};
 
-  absl::Mutex topology_mutex_;
-  std::shared_ptr<const planner::Topology> topology_ ABSL_GUARDED_BY(topology_mutex_);
+  LiveTopology topology_;
 
   coordination::Fences fences_;
   std::unique_ptr<coordination::Coordinator> coordinator_;

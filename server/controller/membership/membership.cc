@@ -91,7 +91,9 @@ void Membership::Restore(const Restored& restored, Moment now) {
 
 absl::Status Membership::SetTopologyRules(TopologyRules rules, Outbox& out) {
   RETURN_IF_ERROR(workers_.SetRules(std::move(rules)));
-  out.Add(TopologyChanged{.topology = workers_.topology()});
+  TopologyChanged change{.domains = workers_.rules().domains()};
+  for (const auto& [host, worker] : workers_.workers()) change.hosts.push_back(worker.host);
+  out.Add(std::move(change));
   return absl::OkStatus();
 }
 
@@ -173,7 +175,7 @@ HostAway Membership::Attach(StreamId stream, const v1::Register& registration, M
     out.Warn(absl::StrCat("worker of host ", host, " is of release \"", registration.version(),
                           "\", this server of \"", options_.version, "\""));
   }
-  if (!same_topology) out.Add(TopologyChanged{.topology = workers_.topology()});
+  if (!same_topology) out.Add(TopologyChanged{.hosts = {workers_.Find(host)->host}});
   // Answers on the old stream may be lost, so no attempt goes on over a new stream.
   return {.host = host,
           .why = WorkerError(absl::StatusCode::kUnavailable, "WORKER_RESTARTED", host,
@@ -250,7 +252,7 @@ void Membership::DropUnproven(const std::string& host, Moment now, Outbox& out, 
   for (const auto& [key, manifest] : worker->manifests) forgotten.held.push_back(key);
   facts.emplace_back(std::move(forgotten));
   workers_.Forget(host);
-  out.Add(TopologyChanged{.topology = workers_.topology()});
+  out.Add(TopologyChanged{.gone = {host}});
 }
 
 std::vector<Record> Membership::Keep(const std::set<std::string>& hosts) {

@@ -213,7 +213,7 @@ const std::string* WorkerRegistry::OwnerOf(int64_t device) const {
 
 bool WorkerRegistry::IsInTopology(const v1::Register& registration) const {
   const WorkerEntry* worker = Find(registration.host());
-  return worker != nullptr && rules_.HostOf(worker->registration) == rules_.HostOf(registration);
+  return worker != nullptr && worker->host == rules_.HostOf(registration);
 }
 
 void WorkerRegistry::Forget(const std::string& host) {
@@ -222,7 +222,7 @@ void WorkerRegistry::Forget(const std::string& host) {
   for (const v1::WorkerDevice& device : worker->second.registration.devices()) {
     owners_.erase(device.id());
   }
-  nic_capacity_ -= NicCapacity(rules_.HostOf(worker->second.registration));
+  nic_capacity_ -= NicCapacity(worker->second.host);
   workers_.erase(worker);
 }
 
@@ -240,6 +240,7 @@ absl::Status WorkerRegistry::SetRules(TopologyRules rules) {
   }
   rules_ = std::move(rules);
   nic_capacity_ = capacity;
+  for (auto& [host, worker] : workers_) worker.host = rules_.HostOf(worker.registration);
   return absl::OkStatus();
 }
 
@@ -248,8 +249,7 @@ absl::Status WorkerRegistry::SetRules(TopologyRules rules) {
 absl::Status WorkerRegistry::CheckNicCapacity(const v1::Register& registration,
                                               int64_t most) const {
   const WorkerEntry* before = Find(registration.host());
-  const int64_t others =
-      nic_capacity_ - (before != nullptr ? NicCapacity(rules_.HostOf(before->registration)) : 0);
+  const int64_t others = nic_capacity_ - (before != nullptr ? NicCapacity(before->host) : 0);
   return CheckSum(NicCapacity(rules_.HostOf(registration)), others, most);
 }
 
@@ -261,16 +261,19 @@ absl::Status WorkerRegistry::Check(const v1::Register& registration) const {
 StreamId WorkerRegistry::Attach(StreamId stream, const v1::Register& registration, Moment now) {
   const auto [found, is_new] = workers_.try_emplace(registration.host());
   WorkerEntry& worker = found->second;
-  if (!is_new) nic_capacity_ -= NicCapacity(rules_.HostOf(worker.registration));
-  nic_capacity_ += NicCapacity(rules_.HostOf(registration));
+  if (!is_new) nic_capacity_ -= NicCapacity(worker.host);
   for (const v1::WorkerDevice& device : worker.registration.devices()) owners_.erase(device.id());
   for (const v1::WorkerDevice& device : registration.devices()) {
     owners_[device.id()] = registration.host();
   }
   const StreamId replaced = worker.stream;
   if (replaced != 0) hosts_.erase(replaced);
-  worker = WorkerEntry{
-      .registration = registration, .stream = stream, .heard = now.steady, .heard_wall = now.wall};
+  worker = WorkerEntry{.registration = registration,
+                       .host = rules_.HostOf(registration),
+                       .stream = stream,
+                       .heard = now.steady,
+                       .heard_wall = now.wall};
+  nic_capacity_ += NicCapacity(worker.host);
   worker.registration.clear_manifests();
   worker.registration.clear_host_secret();
   worker.registration.clear_join_token();
@@ -337,16 +340,6 @@ WorkerEntry* WorkerRegistry::Find(const std::string& host) {
 bool WorkerRegistry::alive(const std::string& host) const {
   const WorkerEntry* worker = Find(host);
   return worker != nullptr && worker->alive();
-}
-
-std::shared_ptr<const planner::Topology> WorkerRegistry::topology() const {
-  if (workers_.empty()) return nullptr;
-  auto topology = std::make_shared<planner::Topology>();
-  for (const auto& [name, worker] : workers_) {
-    topology->hosts.push_back(rules_.HostOf(worker.registration));
-  }
-  topology->domains = rules_.domains();
-  return topology;
 }
 
 v1::Worker ToProto(const WorkerEntry& worker) {

@@ -33,6 +33,7 @@ bool IsPending(const v1::StateManifest& manifest);
 // A worker that registered once; alive while a stream of it is attached.
 struct WorkerEntry {
   v1::Register registration;  // without manifests and secrets
+  planner::Host host;         // as the topology shows it: with the rules applied
   StreamId stream = 0;        // 0: away
   Timestamp heard{0};
   absl::Time heard_wall;
@@ -77,7 +78,7 @@ class WorkerRegistry {
   absl::Status CheckNicCapacity(const v1::Register& registration, int64_t most) const;
   // The host that registered a device with this id; null: none.
   const std::string* OwnerOf(int64_t device) const;
-  // Whether this registration would leave topology() as it is.
+  // Whether this registration would leave the topology as it is.
   bool IsInTopology(const v1::Register& registration) const;
   // Other hosts that have a device with one of the registration's ids.
   std::set<std::string> OwnersOf(const v1::Register& registration) const;
@@ -103,10 +104,7 @@ class WorkerRegistry {
   bool alive(const std::string& host) const;
   void Forget(const std::string& host);
   const std::map<std::string, WorkerEntry>& workers() const { return workers_; }
-
-  // Every registered worker, by name, in the worker's own device numbering, with the rules applied;
-  // null when there is none.
-  std::shared_ptr<const planner::Topology> topology() const;
+  const TopologyRules& rules() const { return rules_; }
 
  private:
   TopologyRules rules_;

@@ -90,9 +90,11 @@ struct ReleasePlan {
   std::string plan;
 };
 
-// The topology that an empty topology in a request stands for has changed; null: no worker yet.
+// The topology that an empty topology in a request stands for has changed.
 struct TopologyChanged {
-  std::shared_ptr<const planner::Topology> topology;
+  std::vector<planner::Host> hosts = {};                               // new or changed
+  std::vector<std::string> gone = {};                                  // hosts
+  std::optional<std::vector<planner::Domain>> domains = std::nullopt;  // all, if the rules changed
 };
 
 // For metrics.

@@ -25,7 +25,7 @@ struct HostEntry {
 struct EnrolmentRules {
   std::set<std::string> join_token_hashes;  // empty: unknown hosts need none
   Timestamp lost_after{0};
-  size_t hosts_max = 10'000;
+  size_t hosts_max = 20'000;
 };
 
 // What to do with a registration that may attach.

@@ -122,7 +122,7 @@ TEST(WorkerRegistryTest, LaterStreamsReplaceEarlierOnesAndSilenceIsNoticed) {
   EXPECT_EQ(workers.Attach(3, Identity("b", 1), start), 1u);
   EXPECT_EQ(*workers.OwnerOf(0), "a");
   EXPECT_EQ(workers.OwnerOf(7), nullptr);
-  EXPECT_EQ(workers.topology()->hosts[0].name, "a");
+  EXPECT_EQ(workers.workers().begin()->second.host.name, "a");
   const Moment later{.steady = std::chrono::seconds(6), .wall = absl::UnixEpoch()};
   workers.Heard(2, v1::AttachRequest(), later);
   EXPECT_EQ(workers.Silent(later.steady, std::chrono::seconds(4)), std::vector<StreamId>{3});

@@ -124,16 +124,15 @@ TEST(TopologyRulesTest, CostsOfMessagesThatCannotBeAreRefused) {
 TEST(TopologyRulesTest, TheRegistryKnowsWorkersInTheirRacks) {
   WorkerRegistry workers(*Rules(kRacks));
   const Moment now{.steady = std::chrono::seconds(1), .wall = absl::UnixEpoch()};
-  EXPECT_EQ(workers.topology(), nullptr);
   workers.Attach(1, Registration("gpu-1-0", 0), now);
   workers.Attach(2, Registration("other", 1, "rack-2"), now);
-  const auto topology = workers.topology();
-  EXPECT_TRUE(planner::ValidateTopology(*topology).ok());
-  ASSERT_EQ(topology->hosts.size(), 2u);
-  EXPECT_EQ(topology->hosts[0].parent, "rack-1");
-  EXPECT_EQ(topology->hosts[1].parent, "rack-2");
-  ASSERT_EQ(topology->domains.size(), 3u);
-  EXPECT_EQ(topology->domains[1].ingress_bytes_per_second, 2e11);
+  planner::Topology topology{.hosts = {workers.Find("gpu-1-0")->host, workers.Find("other")->host},
+                             .domains = workers.rules().domains()};
+  EXPECT_TRUE(planner::ValidateTopology(topology).ok());
+  EXPECT_EQ(topology.hosts[0].parent, "rack-1");
+  EXPECT_EQ(topology.hosts[1].parent, "rack-2");
+  ASSERT_EQ(topology.domains.size(), 3u);
+  EXPECT_EQ(topology.domains[1].ingress_bytes_per_second, 2e11);
   EXPECT_EQ(FieldOf(workers.Check(Registration("x", 2, "rack-9"))), "parent");
   EXPECT_EQ(FieldOf(workers.Check(Registration("pod", 2))), "host");
 }
