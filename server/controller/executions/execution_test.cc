@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <array>
+
 #include "google/rpc/error_details.pb.h"
 #include "server/controller/testing/execution_test_world.h"
 
@@ -43,6 +46,41 @@ TEST_F(ExecutionTest, SucceedsStepByStep) {
   EXPECT_EQ(Taken(), "");
   EXPECT_TRUE(execution_.ended());
   EXPECT_EQ(execution_.resource().phase(), v1::Execution::SUCCEEDED);
+}
+
+// What all hosts have done is not counted anew at each answer, so no order may confuse it.
+TEST_F(ExecutionTest, AnswersCountInAnyOrder) {
+  std::array<const char*, 3> order = {"a", "b", "c"};
+  do {
+    execution_ = Execution(Spec(), Resource());
+    Start();
+    for (const char* host : order) {
+      EXPECT_EQ(execution_.step(), Step::kPreparing);
+      execution_.OnPrepared(host, now_, out_);
+    }
+    auto rotated = order;
+    for (int window = 0; window < 5; ++window) {
+      for (const char* host : rotated) {
+        EXPECT_EQ(execution_.step(), Step::kTransferring) << window;
+        Done(host, window);
+      }
+      std::rotate(rotated.begin(), rotated.begin() + 1, rotated.end());
+    }
+    for (const char* host : order) {
+      EXPECT_EQ(execution_.step(), Step::kVerifying);
+      execution_.OnVerified(host, now_, out_);
+    }
+    execution_.OnSaved(Save::kDecision, now_, out_);
+    execution_.OnCommitted(order[0], out_);
+    execution_.OnHostAway(order[0], absl::UnavailableError("away"), now_, out_);
+    execution_.OnHostReturned(order[0], /*holds_target=*/true, out_);
+    for (const char* host : {order[1], order[2]}) execution_.OnCommitted(host, out_);
+    if (*order[0] == 'c') continue;  // it receives nothing, so it had nothing to commit again
+    EXPECT_EQ(execution_.step(), Step::kCommitting) << "it must acknowledge again";
+    execution_.OnCommitted(order[0], out_);
+    EXPECT_EQ(execution_.step(), Step::kFinishing);
+  } while (std::next_permutation(order.begin(), order.end(),
+                                 [](const char* a, const char* b) { return *a < *b; }));
 }
 
 TEST_F(ExecutionTest, GrantsRunAheadOfTheSlowestHost) {

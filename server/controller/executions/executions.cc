@@ -365,6 +365,9 @@ void Executions::OnHostAway(const HostAway& away, Moment now, Outbox& out) {
 
 void Executions::OnHostReturned(const std::string& host, Moment now, Outbox& out) {
   for (auto& [name, entry] : entries_.by_name()) {
+    // Nothing follows from a success, and there may be many while all hosts attach.
+    const bool succeeded = entry.execution.resource().phase() == v1::Execution::SUCCEEDED;
+    if (entry.execution.ended() && succeeded) continue;
     const bool holds_target = HoldsTarget(membership_, host, entry.execution.resource());
     ExecutionActions actions;
     entry.execution.OnHostReturned(host, holds_target, actions);
