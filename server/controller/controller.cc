@@ -134,6 +134,7 @@ void Controller::OnExecutionEnded(const ExecutionEnd& end, Moment now, Outbox& o
 }
 
 void Controller::OnTick(Moment now, Outbox& out) {
+  machines_.watches.OnTick(out);
   if (const Timestamp pause = pause_.OnTick(now.steady); pause.count() > 0) Forgive(pause, out);
   machines_.new_streams.OnTick(now.steady, out);
   DropSilentHosts(machines_, now, out);

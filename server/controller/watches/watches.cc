@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/controller/watches/watches.h"
 
+#include <utility>
+
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
 #include "server/controller/values/names.h"
@@ -61,14 +63,38 @@ bool Watches::Tell(WatchId watch, const std::string& name, const Standing& stand
   return !standing.last;
 }
 
+// Whether its watchers are told of every change. The last change is always told at once.
+bool Watches::IsPrompt(const std::string& name) const {
+  if (const StateEntry* state = states_.Find(name)) {
+    return state->placed->hosts.size() <= kPromptHosts;
+  }
+  const ExecutionEntry* entry = executions_.Find(name);
+  if (entry == nullptr || entry->execution.ended()) return true;
+  return entry->execution.spec().participants.size() <= kPromptHosts;
+}
+
 void Watches::TellTouched(Outbox& out) {
   for (const std::string& name : out.TakeTouched()) {
-    const auto watchers = watchers_.find(name);
-    if (watchers == watchers_.end()) continue;
-    const Standing standing = StandingOf(name);
-    for (const WatchId watch : std::set<WatchId>(watchers->second)) {
-      if (!Tell(watch, name, standing, out)) OnEnded(watch);
+    if (!watchers_.contains(name)) continue;
+    if (IsPrompt(name)) {
+      TellWatchers(name, out);
+    } else {
+      untold_.insert(name);
     }
+  }
+}
+
+void Watches::OnTick(Outbox& out) {
+  for (const std::string& name : std::exchange(untold_, {})) TellWatchers(name, out);
+}
+
+void Watches::TellWatchers(const std::string& name, Outbox& out) {
+  untold_.erase(name);
+  const auto watchers = watchers_.find(name);
+  if (watchers == watchers_.end()) return;
+  const Standing standing = StandingOf(name);
+  for (const WatchId watch : std::set<WatchId>(watchers->second)) {
+    if (!Tell(watch, name, standing, out)) OnEnded(watch);
   }
 }
 

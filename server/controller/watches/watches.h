@@ -12,18 +12,21 @@
 
 namespace remesh::server {
 
-// Callers that watch a state or an execution: each gets the value now and after every change. Knows
-// what can be watched.
-// Not thread-safe.
+// Callers that watch a state or an execution: each gets the value now and after every change; of
+// what has more than kPromptHosts hosts, after the changes of each tick. Its value names all hosts,
+// and each of them changes it: N hosts would cost N^2. Knows what can be watched. Not thread-safe.
 class Watches {
  public:
+  static constexpr size_t kPromptHosts = 256;
+
   Watches(const WorkerRegistry& workers, const StateRegistry& states, const Executions& executions)
       : workers_(workers), states_(states), executions_(executions) {}
 
   void OnStarted(const WatchStarted& watch, Outbox& out);
   void OnEnded(WatchId watch);
-  // Tells the watchers of everything that was touched.
+  // Tells the watchers of everything that was touched, except what waits for OnTick().
   void TellTouched(Outbox& out);
+  void OnTick(Outbox& out);
 
  private:
   // The present value of a watched resource; null: the resource does not exist. `last`: the value
@@ -33,6 +36,8 @@ class Watches {
     bool last = false;
   };
   Standing StandingOf(const std::string& name) const;
+  bool IsPrompt(const std::string& name) const;
+  void TellWatchers(const std::string& name, Outbox& out);
   bool Tell(WatchId watch, const std::string& name, const Standing& standing, Outbox& out) const;
 
   const WorkerRegistry& workers_;
@@ -40,6 +45,7 @@ class Watches {
   const Executions& executions_;
   std::map<WatchId, std::string> watches_;
   std::map<std::string, std::set<WatchId>> watchers_;  // by name
+  std::set<std::string> untold_;                       // names; touched since the last tick
 };
 
 }  // namespace remesh::server

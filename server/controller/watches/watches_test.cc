@@ -40,6 +40,24 @@ TEST_F(WatchesTest, AllWhoWatchTheSameShareItsValue) {
   EXPECT_EQ(told[3].value, told[5].value);
 }
 
+// Each of N hosts changes the value, which names N hosts.
+TEST_F(WatchesTest, WhatHasManyHostsIsToldOnceATick) {
+  auto placed = std::make_shared<PlacedState>(*states_.registry().Find(kState)->placed);
+  for (size_t i = 0; i <= Watches::kPromptHosts; ++i) placed->hosts["h" + std::to_string(i)] = {};
+  states_.EndExecution({.state = kState, .generation = 2, .target = placed}, out_);
+  watches_.OnStarted({.id = 1, .name = kState}, out_);
+  ASSERT_EQ(Did<Notify>().size(), 1u);
+  for (int i = 0; i < 1000; ++i) {
+    out_.Touch(kState);
+    watches_.TellTouched(out_);
+  }
+  EXPECT_EQ(Did<Notify>().size(), 1u);
+  watches_.OnTick(out_);
+  EXPECT_EQ(Did<Notify>().size(), 2u);
+  watches_.OnTick(out_);
+  EXPECT_EQ(Did<Notify>().size(), 2u) << "nothing has changed since";
+}
+
 TEST_F(WatchesTest, EndWithWhatTheyWatch) {
   watches_.OnStarted({.id = 1, .name = "jobs/j/states/none"}, out_);
   EXPECT_EQ(Did<EndWatch>().at(0).status.code(), absl::StatusCode::kNotFound);
