@@ -92,7 +92,12 @@ absl::StatusOr<Reply> Answer(const v1::ListWorkersRequest& request, const Contro
   ASSIGN_OR_RETURN(const PageStart start,
                    ParsePage(request.page_size(), request.page_token(), "workers"));
   std::map<std::string, std::string> hosts;
-  for (const auto& [host, entry] : view.membership.hosts()) hosts.emplace(host, host);
+  const auto& known = view.membership.hosts();
+  for (auto next = known.upper_bound(start.after); next != known.end(); ++next) {
+    if (hosts.size() > static_cast<size_t>(start.size))
+      break;  // one more shows that there are more
+    hosts.emplace(next->first, next->first);
+  }
   v1::ListWorkersResponse response;
   response.set_next_page_token(FillPage(
       hosts, start, "workers", [](const std::string&) { return true; },

@@ -437,18 +437,25 @@ std::string Some(std::string_view what, const std::vector<std::string>& names) {
 
 }  // namespace
 
-// Logs a warning if the journal has the host, else a note.
+// Logs a warning if the journal has the host, else a note. Whether what is left covers a state of
+// many hosts is not looked at: the hosts of a whole network may go one after another.
 void States::TellAway(const HostAway& away, const std::vector<std::string>& states,
                       Outbox& out) const {
-  std::vector<std::string> lost, degraded;
+  constexpr size_t kLookedAt = 256;  // hosts
+  std::vector<std::string> lost, degraded, either;
   for (const std::string& name : states) {
     const StateEntry& state = *registry_.Find(name);
+    if (state.placed->hosts.size() > kLookedAt) {
+      either.push_back(name);
+      continue;
+    }
     const bool is_degraded = ReportedPhase(state, membership_.workers()) == v1::State::DEGRADED;
     (is_degraded ? degraded : lost).push_back(name);
   }
   std::string line = absl::StrCat("host ", away.host, " is away: ", away.why.message(),
                                   Some("; LOST until it is back: ", lost),
-                                  Some("; DEGRADED until it is back: ", degraded));
+                                  Some("; DEGRADED until it is back: ", degraded),
+                                  Some("; LOST or DEGRADED until it is back: ", either));
   if (membership_.durable(away.host)) return out.Warn(std::move(line));
   out.Note(std::move(line));
 }
@@ -459,8 +466,10 @@ void States::Assign(const std::string& host, Outbox& out) {
     StateEntry& state = *registry_.Find(name);
     Hear(host, state, out);
     if (!IsHeldBack(state, workers, host)) SendAssignment(state, host, out);
-    if (PhaseOf(state, workers) == v1::State::LOST && workers.alive(host) &&
-        workers.Find(host)->Manifest(name, state.uid(), state.generation()) == nullptr) {
+    // PhaseOf() looks at all hosts, so it comes last: when the server restarts, all hosts attach.
+    if (workers.alive(host) &&
+        workers.Find(host)->Manifest(name, state.uid(), state.generation()) == nullptr &&
+        PhaseOf(state, workers) == v1::State::LOST) {
       const std::string phase = v1::State::Phase_Name(ReportedPhase(state, workers));
       out.Warn(absl::StrCat(name, " is ", phase, ": host ", host, " came back without its shards"));
     }
