@@ -45,11 +45,17 @@ std::optional<Verdict> JudgeByWriter(const StateEntry& state, const v1::StateMan
   }
 }
 
+bool IsHeldEverywhere(const StateEntry& state, const HeldView& view) {
+  const auto [found, is_new] = view.held_everywhere.try_emplace(state.name());
+  if (is_new) found->second = HeldEverywhere(state, state.generation(), view.workers);
+  return found->second;
+}
+
 Verdict JudgeByGeneration(const std::string& host, const StateEntry& state,
                           const v1::StateManifest& manifest, const HeldView& view) {
   const int64_t generation = manifest.generation();
   if (generation < state.generation()) {
-    if (HeldEverywhere(state, state.generation(), view.workers)) return {.kind = Kind::kRetire};
+    if (IsHeldEverywhere(state, view)) return {.kind = Kind::kRetire};
     return MakeOwed(absl::StrCat("generation ", state.generation(), " is not held everywhere yet"));
   }
   if (IsPending(manifest)) {

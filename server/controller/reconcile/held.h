@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <map>
 #include <string>
 
 #include "absl/functional/function_ref.h"
@@ -21,6 +22,9 @@ struct HeldView {
   absl::FunctionRef<const v1::Execution*(const std::string& name)> execution;
   // Whether the journal took the place of a later one: see Leadership::replaced_later().
   bool replaced_later = false;
+  // Whether all hosts of a state hold its generation, as far as that was looked at. When a move has
+  // ended, all its hosts are judged by it.
+  mutable std::map<std::string, bool> held_everywhere = {};
 };
 
 // What is to become of a generation that a worker holds.
