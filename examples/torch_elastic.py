@@ -1,7 +1,5 @@
 """Trains a small transformer on data it makes, by FSDP2, in processes that may die: torchrun --nproc-per-node N torch_elastic.py [STEPS],
-or remesh launch -n N -- python torch_elastic.py [STEPS].
-
-Kill any of them and start again, with as many processes as you like: the loss goes on where the last save was."""
+or remesh launch -n N -- python torch_elastic.py [STEPS]. Kill any and start again, with as many as you like: the loss goes on."""
 import sys
 
 import torch
