@@ -182,7 +182,7 @@ TEST(KnownCasesTest, AHostOfAFlatMoveExchangesWithFewOfHoweverManyThereAre) {
     size_t most = 0;
     for (const std::vector<int32_t>& others : exchanges) most = std::max(most, others.size());
     EXPECT_EQ(std::ssize(exchanges), hosts);
-    EXPECT_LE(most, 4u);
+    EXPECT_LE(most, 6u);
   }
 }
 
