@@ -6,7 +6,9 @@ import time
 import unittest
 import urllib.parse
 
+from remesh.server_group import ServerGroup
 from remesh.v1 import plan_pb2, plan_pb2_grpc, sharding_pb2
+from remesh.world_place import Place
 
 from harness import CALL_SECONDS, Array, ClusterTest, salted, targets, text_sharding
 from prometheus import query, start_prometheus
@@ -39,7 +41,7 @@ class BoardsTest(ClusterTest):
     HOSTS = 2
 
     def work(self, round_: int):
-        """Plans new and known, one made ahead, and a move there and back."""
+        """Plans new and known, one made ahead, a move there and back, and a round of a world."""
         spec = plan_pb2.PlanSpec(topology=self.topology(), arrays=[plan_pb2.ArraySpec(
             name="a", shape=[8 + 2 * round_, 8], element_type="f32", source=text_sharding("{devices=[2,1]<=[2]}", 0, 1),
             target=text_sharding("{replicated}", 0, 1))])
@@ -52,6 +54,7 @@ class BoardsTest(ClusterTest):
         self.plans.PrecomputePlans(plan_pb2.PrecomputePlansRequest(spec=elastic, elastic_list="data", elastic_axis="0", hosts_plus_minus=1), timeout=CALL_SECONDS)
         self.move(STATE, 1 + 2 * round_, targets(ARRAYS, COLUMNS))
         self.move(STATE, 2 + 2 * round_, targets(ARRAYS, ROWS))
+        self.group.barrier("a round")
 
     def test_every_panel_has_data(self):
         def target(url):
@@ -65,6 +68,8 @@ class BoardsTest(ClusterTest):
         channel = self.cluster.channel()
         self.addCleanup(channel.close)
         self.plans = plan_pb2_grpc.PlanServiceStub(channel)
+        self.group = ServerGroup("jobs/test/worlds/shown", lambda: channel, Place(0, 1))
+        self.addCleanup(self.group.close)
         self.create_and_write(STATE, ARRAYS, ROWS)
 
         def has_data(expression):
