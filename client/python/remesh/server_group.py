@@ -71,8 +71,8 @@ class ServerGroup:
     ):
         """scope: jobs/{job}/worlds/{world}. channel: returns one to the server, as
         Client.channel(). place: None: what the launcher says (world_place.py). deadline: seconds
-        that a call waits for the others. forming: seconds until the world has formed. host: that errors name; "": the machine's.
-        data: at most 4 KiB, which the others find in `members`.
+        that a call waits for the others. forming: seconds until the world has formed. host: that
+        errors name; "": the machine's. data: at most 4 KiB, which the others find in `members`.
 
         RankTaken names a living process that has the rank, once it was waited for; BarrierTimeout;
         ServerTooOld; ServerAway; BadArgument."""

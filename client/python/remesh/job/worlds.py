@@ -134,7 +134,8 @@ class Worlds:
         other = self._labels_of(claim)
         who = ", ".join(f"{key} {other[key]}" for key in ("host", "pid", "time") if key in other)
         return JobRunsTwice(
-            f"job {self.job}: another process claimed world {claim.world} at this moment ({who}): one of the two must end",
+            f"job {self.job}: another process claimed world {claim.world} at this moment ({who}): "
+            "one of the two must end",
             metadata={"job": self.job, **other},
         )
 
