@@ -39,38 +39,24 @@ def check(state, found, size):
     assert found.extras == [{"rank": rank, "step": found.step} for rank in range(size)], found.extras
 
 
-def run(order, rank, group):
+def run(order, rank, _):
     """One process of a world: see job_kills.run()."""
     if order.get("bug"):
         job_kills.plant(order["bug"])
-    size = group.size
+    size = len(order["sockets"])
     store = pathlib.Path(tempfile.gettempdir()) / f"torch-kills-{os.getppid()}-{order['pipe']}-{os.getpgid(0)}"
     dist.init_process_group("gloo", f"file://{store}", rank=rank, world_size=size)
     client = remesh.connect(order["sockets"][rank], order["server"])
     job = remesh.torch.Job(order["job"], client=client, patience=20.0, commit_seconds=20.0, reserve=order["reserve"])
     state = state_dict(0, size)
     found = job.load(state)
-    step = found.step if found else 0
     if found:
         check(state, found, size)
     save = lambda step: job.save(state_dict(step, size), step, extra={"rank": rank, "step": step}, block=True)
-    report = {"restored": step if found else None, "saved": step + 1}
-    if order["victim"] is not None:
-        os.write(order["pipe"], json.dumps({"rank": rank, **report}).encode() + b"\n")
-    early = order["phase"] in job_kills.RESERVE_PHASES
-    if early and job_kills.dies(order, rank):
-        job_kills.die_at(order["phase"], order["victim"] == "all")
-    save(step + 1)
-    if order["victim"] is None:
-        job.close()
-        store.unlink(missing_ok=True)
-        return report
-    job_kills.await_reserved(job)
-    dist.barrier()
-    if not early and job_kills.dies(order, rank):
-        job_kills.die_at(order["phase"], order["victim"] == "all")
-    save(step + 2)
-    return {**report, "saved": step + 2}
+    calls = {"restore": lambda: job.load(state), "leaving": lambda: job.leaving(0)}
+    report = job_kills.live(order, rank, job, found.step if found else None, save, calls)
+    store.unlink(missing_ok=True)
+    return report
 
 
 if __name__ == "__main__":

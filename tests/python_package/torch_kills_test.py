@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Processes of a torch job die in a save: the table and the planted bugs of client/python/tests/job_kills_test.py, over remesh.torch."""
+"""Processes of a torch job die: the tables and the planted bugs of client/python/tests/job_kills_test.py, over remesh.torch."""
 import os
 import pathlib
 import sys
@@ -15,8 +15,19 @@ import job_kills_test  # noqa: E402  pylint: disable=wrong-import-position
 class TorchKillsTest(job_kills_test.KillsTest):
 
     def make_keeper(self, job):
-        os.environ.update(PYTHONPATH=str(support.MODULES), GLOO_SOCKET_IFNAME="lo", OMP_NUM_THREADS="1")
-        return job_kills.Keeper(self.cluster, 3, f"torch-{job}"[:60], (support.VENV / "bin" / "python", _HERE / "torch_kills_process.py"))
+        return make_keeper(self.cluster, job, hear=False)
+
+
+class TorchToldTest(job_kills_test.ToldTest):
+
+    def make_keeper(self, job):
+        return make_keeper(self.cluster, job, hear=True)
+
+
+def make_keeper(cluster, job, hear):
+    os.environ.update(PYTHONPATH=str(support.MODULES), GLOO_SOCKET_IFNAME="lo", OMP_NUM_THREADS="1")
+    program = (support.VENV / "bin" / "python", _HERE / "torch_kills_process.py")
+    return job_kills.Keeper(cluster, 3, f"torch-{job}"[:60], program, hear)
 
 
 if __name__ == "__main__":

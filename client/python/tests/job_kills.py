@@ -7,7 +7,8 @@ second otherwise. It reads one order a line (JSON) and answers with one line: wh
 reported.
 
 Each world restores, checks every element against the step, saves step + 1, and dies in the save of
-step + 2.
+step + 2, or in a call that it makes instead. Over a SocketGroup the others are killed at once. Over
+the server's world they are not: they report whom they were told to be lost, and when.
 """
 
 import json
@@ -16,14 +17,16 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
+import time
 import traceback
-from typing import Any, Dict, List, Sequence
+from typing import Any, Callable, Dict, List, Optional, Sequence
 
 import numpy as np
 
 import remesh
-from remesh import job, storage
-from remesh.job import pieces, reserving, restoring, saving, worlds
+from remesh import errors, job, storage
+from remesh.job import leaving, pieces, reserving, restoring, saving, worlds
 from remesh.state import State
 from remesh.worker import LocalState
 
@@ -52,6 +55,12 @@ RESERVE_PHASES = {
     "reserve allocates": (reserving.Reservation, "_allocate", "before"),
     "reserve allocated": (reserving.Reservation, "_allocate", "after"),
 }
+# Instead of the save of step + 2.
+CALL_PHASES = {
+    "restore": (restoring.Restorer, "restore", "before"),
+    "leaving": (leaving.GroupNotice, "due", "before"),
+}
+_HEAR_SECONDS = 30.0  # after which a process that has not been told is killed
 ONLY_FIRST = (
     *("update begins", "update ends", "delete begins", "delete ends"),
     *("reserve", "reserve created"),
@@ -114,15 +123,16 @@ def check(found: job.Found, rank: int, size: int) -> None:
     ), found.extras
 
 
-def die_at(phase: str, everyone: bool) -> None:
+def die_at(order: Dict[str, Any]) -> None:
     """Arms the death of this process, or of its whole world."""
-    owner, name, when = {**PHASES, **RESERVE_PHASES}[phase]
+    owner, name, when = {**PHASES, **RESERVE_PHASES, **CALL_PHASES}[order["phase"]]
     function = getattr(owner, name)
 
     def dies(*arguments, **named):
         if when == "after":
             function(*arguments, **named)  # nobody will use what it returns
-        if everyone:
+        tell(order, died=time.monotonic())
+        if order["victim"] == "all":
             os.killpg(0, signal.SIGKILL)
         os.kill(os.getpid(), signal.SIGKILL)
 
@@ -186,6 +196,11 @@ def _hide_building() -> None:
     )
 
 
+def tell(order: Dict[str, Any], **report: Any) -> None:
+    """Adds to what the world reports."""
+    os.write(order["pipe"], json.dumps(report).encode() + b"\n")
+
+
 def dies(order: Dict[str, Any], rank: int) -> bool:
     """Whether this process is the one that dies first."""
     return order["victim"] == rank or (order["victim"] == "all" and rank == order["killer"])
@@ -198,8 +213,8 @@ def await_reserved(core: job.Core) -> None:
         present._ended.wait(20.0)
 
 
-def run(order: Dict[str, Any], rank: int, group: SocketGroup) -> Dict[str, Any]:
-    """One process of a world."""
+def run(order: Dict[str, Any], rank: int, group: Optional[SocketGroup]) -> Dict[str, Any]:
+    """One process of a world. group: None: as the server knows it."""
     if order.get("bug"):
         plant(order["bug"])
     client = remesh.connect(order["sockets"][rank], order["server"])
@@ -211,51 +226,68 @@ def run(order: Dict[str, Any], rank: int, group: SocketGroup) -> Dict[str, Any]:
         commit_seconds=20.0,
         reserve=order["reserve"],
     )
-    found = core.restore_arrays(arrays_of(group.size))
-    step = found.step if found else 0
+    size = core.size
+    found = core.restore_arrays(arrays_of(size))
     if found:
-        check(found, rank, group.size)
-    extra = {"rank": rank}
-    report = {"restored": step if found else None, "saved": step + 1}
+        check(found, rank, size)
+
+    def save(step: int) -> None:
+        # block: process 0 has deleted the older save, so that only what
+        # follows is killed.
+        extra = {"rank": rank, "step": step}
+        core.save_pieces(pieces_of(step, rank, size), step, extra=extra, block=True)
+
+    calls = {
+        "restore": lambda: core.restore_arrays(arrays_of(size)),
+        "leaving": lambda: core.leaving(0),
+    }
+    return live(order, rank, core, found.step if found else None, save, calls)
+
+
+def live(
+    order: Dict[str, Any],
+    rank: int,
+    core: job.Core,
+    restored: Optional[int],
+    save: Callable[[int], None],
+    calls: Dict[str, Callable[[], Any]],
+) -> Dict[str, Any]:
+    """What a process does once it has restored. calls: by what CALL_PHASES calls them."""
+    step = restored or 0
+    report = {"restored": restored, "saved": step + 1}
     if order["victim"] is not None:
-        os.write(order["pipe"], json.dumps({"rank": rank, **report}).encode() + b"\n")
+        tell(order, rank=rank, **report)
     early = order["phase"] in RESERVE_PHASES
     if early and dies(order, rank):
-        die_at(order["phase"], order["victim"] == "all")
-    core.save_pieces(
-        pieces_of(step + 1, rank, group.size),
-        step + 1,
-        extra={**extra, "step": step + 1},
-        block=True,
-    )
-    # block: process 0 has deleted the older save, so that only what follows is killed.
+        die_at(order)
+    save(step + 1)
     if order["victim"] is None:
         core.close()
         return report
     await_reserved(core)
-    group.barrier("reserved")
+    core._group.barrier("reserved")
     if not early and dies(order, rank):
-        die_at(order["phase"], order["victim"] == "all")
-    core.save_pieces(
-        pieces_of(step + 2, rank, group.size),
-        step + 2,
-        extra={**extra, "step": step + 2},
-        block=True,
-    )
+        die_at(order)
+    calls.get(order["phase"], lambda: save(step + 2))()
     return {**report, "saved": step + 2}
 
 
 def _child(order, rank, listener, port) -> None:
+    size = len(order["sockets"])
+    group = None
     try:
-        report = run(order, rank, SocketGroup(rank, len(order["sockets"]), listener, port))
-        os.write(
-            order["pipe"], json.dumps({"rank": rank, "ended": True, **report}).encode() + b"\n"
-        )
-    except BaseException:  # pylint: disable=broad-except
-        os.write(
-            order["pipe"],
-            json.dumps({"rank": rank, "error": traceback.format_exc()[-1500:]}).encode() + b"\n",
-        )
+        if order["hear"]:
+            attempt = f"{os.getppid()}.{order['number']}"
+            os.environ.update(
+                REMESH_RANK=str(rank), REMESH_WORLD_SIZE=str(size), REMESH_ATTEMPT=attempt
+            )
+        else:
+            group = SocketGroup(rank, size, listener, port)
+        tell(order, rank=rank, ended=True, **run(order, rank, group))
+    except BaseException as error:  # pylint: disable=broad-except
+        lost = isinstance(error, errors.MemberLost) and [error.rank, error.host]
+        text = traceback.format_exc()[-1500:]
+        tell(order, rank=rank, error=text, lost=lost, at=time.monotonic())
     finally:
         os._exit(0)
 
@@ -283,16 +315,31 @@ def keeper() -> None:
             print(json.dumps([json.loads(each) for each in reports]), flush=True)
 
 
-# Waits for the victim, and then kills the others, as a supervisor does; without
-# a victim waits for all.
+# Waits for the victim, and then kills the others, as a supervisor does, unless
+# they are to hear of it; without a victim waits for all.
 def _await_death(order, children: List[int]) -> None:
     victim = order["killer"] if order["victim"] == "all" else order["victim"]
+    others = [child for rank, child in enumerate(children) if rank != victim]
     if victim is not None:
-        os.waitpid(children[victim], 0)
-        os.killpg(children[0], signal.SIGKILL)
-    for rank, child in enumerate(children):
-        if rank != victim:
+        # Its id stays its own until all have ended.
+        os.waitid(os.P_PID, children[victim], os.WEXITED | os.WNOWAIT)
+        late = threading.Timer(_HEAR_SECONDS if order["hear"] else 0, _kill_all, [children[0]])
+        late.start()
+        for child in others:
             os.waitpid(child, 0)
+        late.cancel()
+        late.join()
+        os.waitpid(children[victim], 0)
+        return
+    for child in others:
+        os.waitpid(child, 0)
+
+
+def _kill_all(group: int) -> None:
+    try:
+        os.killpg(group, signal.SIGKILL)
+    except ProcessLookupError:
+        pass  # all have ended
 
 
 class Keeper:
@@ -304,8 +351,11 @@ class Keeper:
         processes: int,
         job_name: str,
         program: Sequence[str] = (sys.executable, __file__),
+        hear: bool = False,
     ):
-        self._cluster, self._job = cluster, job_name
+        """hear: the processes are a world of the server, and hear of a death."""
+        self._cluster, self._job, self._hear = cluster, job_name, hear
+        self._number = 0
         self._sockets = [cluster.worker_socket(host) for host in cluster.host_names[:processes]]
         self._process = subprocess.Popen(
             program, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
@@ -321,7 +371,10 @@ class Keeper:
         self, phase: str = "", victim=None, killer: int = 0, bug: str = "", reserve: bool = False
     ) -> List[Dict[str, Any]]:
         """Runs a world and returns what its processes reported."""
+        self._number += 1
         order = {
+            "number": self._number,
+            "hear": self._hear,
             "job": self._job,
             "sockets": self._sockets,
             "server": self._cluster.server_address,

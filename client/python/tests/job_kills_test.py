@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Processes die in a save: what the next world restores is the save before or this one, whole.
+"""Processes die in a save: what the next world restores is the save before or this one, whole. In a
+world of the server the others are told who died; so they are in a restore and while leaving.
 
 REMESH_KILL_DRAWS: how often each phase is drawn (1); a nightly run takes 6 and more."""
 
 import os
 import random
 import shutil
+import statistics
 import unittest
 
 import job_kills
@@ -15,9 +17,11 @@ _BIN = os.environ.get("REMESH_BIN_DIR", "build/release/bin")
 _DRAWS = int(os.environ.get("REMESH_KILL_DRAWS", "1"))
 _PROCESSES = 3
 _WARM = ("exchange", "pwrite", "update begins", "update ends", "seal ends", "delete begins")
+_TOLD = ("exchange", "written", "seal begins", "delete ends", "restore", "leaving")
 
 
-class KillsTest(unittest.TestCase):
+class KillsCase(unittest.TestCase):
+    """What kills worlds, and checks what the next one restores."""
 
     @classmethod
     def setUpClass(cls):
@@ -52,25 +56,13 @@ class KillsTest(unittest.TestCase):
     def check_death(self, phase, victim, killer=0, bug="", reserve=False):
         before = self.last_step(bug)
         reports = self.keeper.world(phase, victim, killer, bug, reserve)
-        begun = [
-            report for report in reports if "error" not in report
-        ]  # those that outlived the victim saw it go
+        begun = [report for report in reports if "restored" in report]
         self.assertEqual(self.restored(begun), before)
         self.assertFalse([report for report in reports if report.get("ended")], "nobody died")
+        self.check_told(reports, victim)
         after = self.restored(self.keeper.world(bug=bug))
         self.assertIn(after, (before + 1, before + 2))
         return after == before + 2
-
-    def test_a_save_is_whole_or_not_there(self):
-        self.check_table(job_kills.PHASES, every_victim=True)
-
-    # The same of saves whose memory was reserved before; here each phase with
-    # one victim, all of them in the nightly run.
-    def test_a_warm_save_is_whole_or_not_there(self):
-        phases = [*job_kills.RESERVE_PHASES, *job_kills.PHASES]
-        if _DRAWS == 1:
-            phases = [*job_kills.RESERVE_PHASES, *_WARM]
-        self.check_table(phases, every_victim=_DRAWS > 1, reserve=True)
 
     def check_table(self, phases, every_victim, reserve=False):
         draw = random.Random(7)
@@ -85,6 +77,23 @@ class KillsTest(unittest.TestCase):
                         killer = 0 if first_only else draw.randrange(_PROCESSES)
                         committed += self.check_death(phase, victim, killer, reserve=reserve)
                 print(f"{phase:17} {victim!s:9} {_DRAWS - committed}, {committed}", flush=True)
+
+    def check_told(self, reports, victim):
+        """What those who outlived the victim were told; here they are killed at once."""
+
+
+class KillsTest(KillsCase):
+
+    def test_a_save_is_whole_or_not_there(self):
+        self.check_table(job_kills.PHASES, every_victim=True)
+
+    # The same of saves whose memory was reserved before; here each phase with
+    # one victim, all of them in the nightly run.
+    def test_a_warm_save_is_whole_or_not_there(self):
+        phases = [*job_kills.RESERVE_PHASES, *job_kills.PHASES]
+        if _DRAWS == 1:
+            phases = [*job_kills.RESERVE_PHASES, *_WARM]
+        self.check_table(phases, every_victim=_DRAWS > 1, reserve=True)
 
     def test_finds_planted_bugs(self):
         for bug, phase in (
@@ -134,6 +143,49 @@ class KillsTest(unittest.TestCase):
             if not path.name.startswith(("agent", "lock")):  # what proves that it is the same host
                 shutil.rmtree(path)
         self.cluster.start_worker(host)
+
+
+class ToldTest(KillsCase):
+    """Over a world of the server, of processes that are not killed with the victim."""
+
+    def setUp(self):
+        super().setUp()
+        self.seconds = []
+
+    def make_keeper(self, job):
+        return job_kills.Keeper(self.cluster, _PROCESSES, job, hear=True)
+
+    def check_told(self, reports, victim):
+        if victim == "all":
+            return
+        told = [each for each in reports if "error" in each]
+        text = "".join(each["error"] for each in told[:2])
+        others = sorted(set(range(_PROCESSES)) - {victim})
+        self.assertEqual(sorted(each["rank"] for each in told), others, text)
+        for each in told:
+            self.assertEqual(each["lost"], [victim, f"host-{victim}"], text)
+        (died,) = [each["died"] for each in reports if "died" in each]
+        self.seconds.append(max(each["at"] for each in told) - died)
+
+    def test_a_process_that_dies_is_named_and_the_save_is_whole_or_not_there(self):
+        self.check_all_told(reserve=False)
+
+    def test_a_process_that_dies_with_a_warm_save_is_named(self):
+        self.check_all_told(reserve=True)
+
+    # Each phase; few of them and with one victim, but in the nightly run.
+    def check_all_told(self, reserve):
+        phases = [*job_kills.PHASES, *job_kills.CALL_PHASES]
+        if reserve:
+            phases = [*job_kills.RESERVE_PHASES, *phases]
+        if _DRAWS == 1:
+            phases = ("seal ends",) if reserve else _TOLD
+        self.check_table(phases, every_victim=_DRAWS > 1, reserve=reserve)
+        print(
+            f"named to the others {len(self.seconds)} times: median "
+            f"{statistics.median(self.seconds):.2f} s, worst {max(self.seconds):.2f} s",
+            flush=True,
+        )
 
 
 if __name__ == "__main__":

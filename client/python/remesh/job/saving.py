@@ -35,7 +35,7 @@ _LOG = logging.getLogger("remesh")
 _REQUEST = struct.Struct("<qI32sB")  # of Request, the last: bytes of `reserved`
 _ALLOCATE_SECONDS = 60.0
 _LOOK_SECONDS = 0.2  # from one look whether the world is over to the next
-_OVER_SECONDS = 1.0  # that a commit still gets when it is
+_OVER_SECONDS = 0.5  # that a commit still gets when it is
 LayoutKey = Tuple[bytes, int, bool]  # digest of the structure, capacity of the extras, shared
 
 
