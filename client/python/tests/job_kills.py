@@ -11,6 +11,7 @@ step + 2, or in a call that it makes instead. Over a SocketGroup the others are 
 the server's world they are not: they report whom they were told to be lost, and when.
 """
 
+import contextlib
 import json
 import os
 import signal
@@ -20,7 +21,7 @@ import sys
 import threading
 import time
 import traceback
-from typing import Any, Callable, Dict, List, Optional, Sequence
+from typing import Any, Callable, ContextManager, Dict, List, Optional, Sequence
 
 import numpy as np
 
@@ -292,27 +293,38 @@ def _child(order, rank, listener, port) -> None:
         os._exit(0)
 
 
+def surroundings(_: Dict[str, Any]) -> ContextManager[None]:
+    """What a world needs beside it: nothing. Another one may add to the order."""
+    return contextlib.nullcontext()
+
+
 def keeper() -> None:
     """See the module's comment."""
     for line in sys.stdin:
         order = json.loads(line)
-        read_end, order["pipe"] = os.pipe()
-        listener = socket.create_server(("127.0.0.1", 0))
-        port, children = listener.getsockname()[1], []
-        for rank in range(len(order["sockets"])):
-            child = os.fork()
-            if child == 0:
-                os.close(read_end)
-                os.setpgid(0, children[0] if children else 0)
-                _child(order, rank, listener, port)
-            if not children:
-                os.setpgid(child, child)
-            children.append(child)
-        listener.close()
-        os.close(order["pipe"])
-        _await_death(order, children)
-        with os.fdopen(read_end) as reports:
-            print(json.dumps([json.loads(each) for each in reports]), flush=True)
+        with surroundings(order):
+            print(json.dumps(_run_world(order)), flush=True)
+
+
+# Returns what the processes reported.
+def _run_world(order: Dict[str, Any]) -> List[Dict[str, Any]]:
+    read_end, order["pipe"] = os.pipe()
+    listener = socket.create_server(("127.0.0.1", 0))
+    port, children = listener.getsockname()[1], []
+    for rank in range(len(order["sockets"])):
+        child = os.fork()
+        if child == 0:
+            os.close(read_end)
+            os.setpgid(0, children[0] if children else 0)
+            _child(order, rank, listener, port)
+        if not children:
+            os.setpgid(child, child)
+        children.append(child)
+    listener.close()
+    os.close(order["pipe"])
+    _await_death(order, children)
+    with os.fdopen(read_end) as reports:
+        return [json.loads(each) for each in reports]
 
 
 # Waits for the victim, and then kills the others, as a supervisor does, unless

@@ -64,7 +64,7 @@ class KillsCase(unittest.TestCase):
         self.assertIn(after, (before + 1, before + 2))
         return after == before + 2
 
-    def check_table(self, phases, every_victim, reserve=False):
+    def check_table(self, phases, every_victim, reserve=False, draws=_DRAWS):
         draw = random.Random(7)
         print("\nphase             victim    restored: save before, this save")
         for phase in phases:
@@ -72,11 +72,11 @@ class KillsCase(unittest.TestCase):
             victims = [0, "all"] if first_only else [0, draw.randrange(1, _PROCESSES), "all"]
             for victim in victims if every_victim else [draw.choice(victims)]:
                 committed = 0
-                for _ in range(_DRAWS):
+                for _ in range(draws):
                     with self.subTest(phase=phase, victim=victim):
                         killer = 0 if first_only else draw.randrange(_PROCESSES)
                         committed += self.check_death(phase, victim, killer, reserve=reserve)
-                print(f"{phase:17} {victim!s:9} {_DRAWS - committed}, {committed}", flush=True)
+                print(f"{phase:17} {victim!s:9} {draws - committed}, {committed}", flush=True)
 
     def check_told(self, reports, victim):
         """What those who outlived the victim were told; here they are killed at once."""
@@ -180,7 +180,7 @@ class ToldTest(KillsCase):
             phases = [*job_kills.RESERVE_PHASES, *phases]
         if _DRAWS == 1:
             phases = ("seal ends",) if reserve else _TOLD
-        self.check_table(phases, every_victim=_DRAWS > 1, reserve=reserve)
+        self.check_table(phases, _DRAWS > 1, reserve, draws=1)
         print(
             f"named to the others {len(self.seconds)} times: median "
             f"{statistics.median(self.seconds):.2f} s, worst {max(self.seconds):.2f} s",

@@ -17,7 +17,7 @@ from remesh.job.pieces import Piece
 from remesh.job.restoring import Described, Found, Restorer
 from remesh.job.saving import Save, Saver, Settings
 from remesh.job.worlds import Worlds
-from remesh.server_group import ServerGroup
+from remesh.server_group import ServerGroup, again
 from remesh.world_place import Place, present_place
 
 _LOG = logging.getLogger("remesh")
@@ -235,8 +235,10 @@ class Core:
         at equal ones.
 
         The first call begins to listen: until then SIGTERM does what it did before, and
-        should_save() knows nothing of it."""
+        should_save() knows nothing of it. Raises MemberLost if a process has died."""
         self._decision.start()
+        if self._left is None:
+            self._check_world()
         reason = self._decision.at(step)
         if reason is not None and self._left is None:
             self._left = reason
@@ -304,6 +306,12 @@ class Core:
         self._fork.check()
         if self._closed:
             raise errors.Closed(f"job {self.name} is closed")
+
+    # Raises why the world is over, if the group knows that without a call.
+    def _check_world(self) -> None:
+        failure = getattr(self._group, "failure", lambda: None)()
+        if failure is not None:
+            raise again(failure)
 
     def _leave_groups(self) -> None:
         for each in self._own_groups:
