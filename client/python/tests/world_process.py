@@ -10,7 +10,7 @@ import time
 import numpy as np
 
 import remesh
-from remesh import errors, job, storage
+from remesh import buffers, errors, job, storage
 from remesh.group import exchange, together
 from remesh.job.committing import Commit
 from remesh.server_group import ServerGroup
@@ -126,20 +126,21 @@ def save(client):
     os._exit(0)
 
 
+def stop_soon():
+    """Stops this process. Returns after it was woken up."""
+    os.kill(os.getpid(), signal.SIGSTOP)
+    time.sleep(0.5)  # another thread may have taken the signal: this one stops soon
+
+
 def zombie(client):
-    """Stops itself between UpdateState and Seal; woken up, it tries all that it may not do any more."""
+    """Stops itself between UpdateState and Seal, or in the middle of its writes (CALL=pwrite). Woken
+    up, it tries all that it may not do any more."""
     core = job.Core("z", client=client)
     core.save_pieces([piece(1)], 1, block=True)
-    seal = Commit.seal
-
-    def stops(self):
-        os.kill(os.getpid(), signal.SIGSTOP)
-        time.sleep(0.5)  # another thread may have taken the signal: this one stops soon
-        seal(self)
-
-    Commit.seal = stops
-    saved = core.save_pieces([piece(666)], 2)
-    committed = caught(lambda: saved.wait(60))
+    stops = {"seal": stop_before_seal, "pwrite": stop_amid_writes}[os.environ["CALL"]]
+    stops()
+    saved = []
+    committed = caught(lambda: saved.append(core.save_pieces([piece(666)], 2)) or saved[0].wait(60))
     newest = next(
         each for each in client.states("jobs/z") if each.phase == "READY" and "save" in each.name
     )
@@ -157,16 +158,52 @@ def zombie(client):
     os._exit(0)
 
 
+def stop_before_seal():
+    seal = Commit.seal
+
+    def stops(self):
+        stop_soon()
+        seal(self)
+
+    Commit.seal = stops
+
+
+def stop_amid_writes():
+    """Half of the bytes are written by a process that stopped in pwrite()."""
+    pwrite = buffers._pwrite
+
+    def stops(descriptor, offset, content):
+        half = content.nbytes // 2
+        pwrite(descriptor, offset, content[:half])
+        if content.nbytes == 4 * SIZE:  # not the extras
+            stop_soon()
+        pwrite(descriptor, offset + half, content[half:])
+
+    buffers._pwrite = stops
+
+
 def successor(client):
+    """Restores and saves, and says what the job's saves hold once the zombie has done its worst."""
     core = job.Core("z", client=client)
-    found = core.restore_arrays([piece(0).array])
-    say(restored=found.step, value=float(found.shards.of("w")[0].values()[0]))
+
+    def restored():
+        found = core.restore_arrays([piece(0).array])
+        return {"restored": found.step, "values": contents(found.shards.of("w"))}
+
+    say(**restored())
+    core.save_pieces([piece(4)], 4, block=True)
     core.save_pieces([piece(5)], 5, block=True)
     say(saved=5)
     wait_line()
-    found = core.restore_arrays([piece(0).array])
-    say(restored=found.step, value=float(found.shards.of("w")[0].values()[0]))
+    ready = [each for each in client.states("jobs/z") if each.phase == "READY"]
+    held = [shard for each in ready for shard in client.local(each.name).read(each.generation)]
+    say(**restored(), ready=contents(each for each in held if each.info.array == "w"))
     core.close()
+
+
+def contents(shards):
+    """The values that are in the shards."""
+    return sorted({float(value) for each in shards for value in np.unique(each.values())})
 
 
 if __name__ == "__main__":

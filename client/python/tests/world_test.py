@@ -16,6 +16,7 @@ from remesh.testing import LocalCluster
 _BIN = os.environ.get("REMESH_BIN_DIR", "build/release/bin")
 _PROGRAM = pathlib.Path(__file__).with_name("world_process.py")
 _SECONDS = 60.0
+_REFUSED = "^(Superseded|SaveFailed|StaleEpoch|WorldOver|MemberLost): "
 _NAMED_SECONDS = 20.0  # a bound for busy machines; what it took is printed
 
 
@@ -121,14 +122,21 @@ class JobTest(WorldCase):
                     self.assertRegex(each["error"], "^MemberLost: .*1@host-1 is lost")
 
     def test_a_process_of_an_earlier_world_commits_deletes_and_starts_nothing(self):
-        zombie = self.start("zombie")
+        self.check_zombie("seal")
+
+    def test_a_process_of_an_earlier_world_that_stopped_in_a_write_changes_no_save(self):
+        self.check_zombie("pwrite")
+
+    def check_zombie(self, stops_in):
+        zombie = self.start("zombie", CALL=stops_in)
         self.wait_stopped(zombie.pid)
         successor = self.start("successor")
-        self.assertEqual(self.said(successor), {"restored": 1, "value": 1.0})
+        self.assertEqual(self.said(successor), {"restored": 1, "values": [1.0]})
         self.assertEqual(self.said(successor), {"saved": 5})
         os.kill(zombie.pid, signal.SIGCONT)
         heard = self.said(zombie)
-        self.assertRegex(heard["committed"], "^(Superseded|SaveFailed): ")
+        print(f"woken up in {stops_in}: {heard['committed']}", flush=True)
+        self.assertRegex(heard["committed"], _REFUSED)
         for call in ("delete", "update", "create", "move"):
             self.assertRegex(
                 heard[call], r"^StaleEpoch: .*epoch \d+ of jobs/z/worlds/main is over", call
@@ -136,7 +144,9 @@ class JobTest(WorldCase):
         self.assertRegex(heard["next"], "^(StaleEpoch|Superseded): ")
         successor.stdin.write("\n")
         successor.stdin.flush()
-        self.assertEqual(self.said(successor), {"restored": 5, "value": 5.0})
+        self.assertEqual(
+            self.said(successor), {"restored": 5, "values": [5.0], "ready": [5.0]}
+        )
         with remesh.connect(
             self.cluster.worker_socket("host-0"), self.cluster.server_address
         ) as client:
