@@ -31,6 +31,10 @@ const prometheus::Histogram::BucketBoundaries kPlanningSeconds = {
 const prometheus::Histogram::BucketBoundaries kRoundSeconds = {0.001, 0.003, 0.01, 0.03, 0.1, 0.3,
                                                                1,     3,     10,   30,   100, 300};
 
+// From twice as fast as predicted to capacities that are wrong by orders of magnitude.
+const prometheus::Histogram::BucketBoundaries kTransferRatios = {0.5, 0.8, 1,  1.25, 1.5, 2,
+                                                                 3,   5,   10, 30,   100, 1000};
+
 constexpr coordination::Ending kEndings[] = {
     coordination::Ending::kOk,           coordination::Ending::kNameMismatch,
     coordination::Ending::kTimeout,      coordination::Ending::kStructureMismatch,
@@ -59,6 +63,18 @@ ServerMetrics::ServerMetrics(prometheus::Registry& registry)
                  .Help("Bytes that ended executions moved, between hosts (crossing) and inside "
                        "them (local).")
                  .Register(registry)),
+      predicted_seconds_(service::OneCounter(
+          registry, "remesh_execution_predicted_seconds_total",
+          "Seconds that plans predicted for the transfers of moves that succeeded.")),
+      transfer_seconds_(
+          service::OneCounter(registry, "remesh_execution_transfer_seconds_total",
+                              "Seconds that the transfers of moves that succeeded took.")),
+      transfer_ratio_(
+          prometheus::BuildHistogram()
+              .Name("remesh_execution_transfer_ratio")
+              .Help("Seconds that the transfer of a move took over those that its plan predicted.")
+              .Register(registry)
+              .Add({}, kTransferRatios)),
       workers_(prometheus::BuildGauge()
                    .Name("remesh_workers")
                    .Help("Hosts that the server knows, by whether their worker is alive.")
@@ -140,6 +156,10 @@ void ServerMetrics::OnExecutionEnded(const ExecutionEnded& ended) {
   execution_seconds_.Observe(ended.seconds);
   bytes_.Add({{"path", "crossing"}}).Increment(ended.bytes_moved);
   bytes_.Add({{"path", "local"}}).Increment(ended.copied_bytes);
+  if (ended.predicted_seconds <= 0) return;
+  predicted_seconds_.Increment(ended.predicted_seconds);
+  transfer_seconds_.Increment(ended.transfer_seconds);
+  transfer_ratio_.Observe(ended.transfer_seconds / ended.predicted_seconds);
 }
 
 void ServerMetrics::OnPlanned(const v1::Planning& planning, double compute_seconds) {

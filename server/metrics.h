@@ -33,6 +33,9 @@ class ServerMetrics : public CoreObserver {
   prometheus::Family<prometheus::Counter>& executions_;
   prometheus::Histogram& execution_seconds_;
   prometheus::Family<prometheus::Counter>& bytes_;
+  prometheus::Counter& predicted_seconds_;
+  prometheus::Counter& transfer_seconds_;
+  prometheus::Histogram& transfer_ratio_;
   prometheus::Family<prometheus::Gauge>& workers_;
   prometheus::Family<prometheus::Gauge>& states_;
   prometheus::Gauge& other_version_;

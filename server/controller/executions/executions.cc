@@ -41,12 +41,27 @@ std::vector<Participant> ParticipantsOf(const v1::Execution& execution,
   return participants;
 }
 
+double SecondsBetween(const google::protobuf::Timestamp& begin,
+                      const google::protobuf::Timestamp& end) {
+  return static_cast<double>(TimeUtil::DurationToNanoseconds(end - begin)) / 1e9;
+}
+
+// Adds what the plan predicted and what the transfers took, which only a move that succeeded tells.
+void AddPrediction(const v1::Execution& resource, ExecutionEnded& ended) {
+  const double predicted = resource.summary().predicted_seconds();
+  const bool told = resource.phase() == v1::Execution::SUCCEEDED && predicted > 0 &&
+                    resource.has_transfer_start_time() && resource.has_transfer_end_time();
+  if (!told) return;
+  ended.predicted_seconds = predicted;
+  ended.transfer_seconds =
+      SecondsBetween(resource.transfer_start_time(), resource.transfer_end_time());
+}
+
 // The figures of an ended execution, for metrics.
 ExecutionEnded FiguresOf(const v1::Execution& resource) {
   ExecutionEnded ended{.phase = resource.phase(),
-                       .seconds = static_cast<double>(TimeUtil::DurationToNanoseconds(
-                                      resource.end_time() - resource.create_time())) /
-                                  1e9};
+                       .seconds = SecondsBetween(resource.create_time(), resource.end_time())};
+  AddPrediction(resource, ended);
   for (const v1::HostProgress& host : resource.hosts()) {
     ended.bytes_moved += static_cast<double>(host.received_bytes());
     ended.copied_bytes += static_cast<double>(host.copied_bytes());

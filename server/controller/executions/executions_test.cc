@@ -90,6 +90,34 @@ TEST_F(ExecutionsTest, ItsEndCarriesWhatMetricsCount) {
   EXPECT_EQ(ended.copied_bytes, 14);
 }
 
+TEST_F(ExecutionsTest, AMoveThatSucceedsTellsWhatWasPredictedAndWhatItTook) {
+  const std::string name = Launch("b", /*windows=*/0, /*predicted_seconds=*/0.5);
+  Stored(name);
+  Say(name, [](v1::AttachRequest& message) { return message.mutable_prepared(); });
+  now_.wall += absl::Seconds(2);
+  Say(name, [](v1::AttachRequest& message) { return message.mutable_verified(); });
+  executions_.OnSaved(LastSave(), now_, out_);
+  now_.wall += absl::Seconds(1);  // until all have committed: no transfer
+  SayCommitted(name);
+  executions_.OnSaved(LastSave(), now_, out_);
+  const ExecutionEnded ended = Did<ExecutionEnded>().at(0);
+  EXPECT_EQ(ended.predicted_seconds, 0.5);
+  EXPECT_EQ(ended.transfer_seconds, 2);
+}
+
+TEST_F(ExecutionsTest, AMoveThatFailsTellsNothingOfThePrediction) {
+  const std::string name = Launch("b", /*windows=*/1, /*predicted_seconds=*/0.5);
+  Stored(name);
+  Say(name, [](v1::AttachRequest& message) { return message.mutable_prepared(); });
+  executions_.OnHostAway({.host = "b", .why = absl::UnavailableError("gone")}, now_, out_);
+  Say(name, [](v1::AttachRequest& message) { return message.mutable_quiesced(); });
+  executions_.OnSaved(LastSave(), now_, out_);
+  const ExecutionEnded ended = Did<ExecutionEnded>().at(0);
+  EXPECT_EQ(ended.phase, v1::Execution::FAILED);
+  EXPECT_EQ(ended.predicted_seconds, 0);
+  EXPECT_EQ(ended.transfer_seconds, 0);
+}
+
 TEST_F(ExecutionsTest, BytesThatHostsClaimDoNotWrap) {
   const std::string name = Launch("b", /*windows=*/1);
   Stored(name);

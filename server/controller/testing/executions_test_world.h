@@ -32,21 +32,25 @@ class ExecutionsTestWorld : public StatesTestWorld {
     return request;
   }
   // A plan for a move from a to `host`.
-  static PlannedExecution MoveTo(const std::string& host, int32_t windows) {
+  static PlannedExecution MoveTo(const std::string& host, int32_t windows,
+                                 double predicted_seconds) {
     PlannedExecution move;
     move.target = PlaceOn({host});
     move.plan = "plans/p";
     move.summary.set_windows(windows);
+    move.summary.set_predicted_seconds(predicted_seconds);
     for (const std::string& name : {std::string("a"), host}) {
       move.hosts[name] = PlaceOn({name})->hosts.at(name).devices;
     }
     return move;
   }
   // Starts an execution and returns its name.
-  std::string Launch(const std::string& host = "b", int32_t windows = 0) {
+  std::string Launch(const std::string& host = "b", int32_t windows = 0,
+                     double predicted_seconds = 0) {
     starts_.Start(10, Request(), now_, out_);
     std::optional<server::Launch> launch = starts_.OnPlanned(
-        {.id = Did<StartPlanning>().back().id, .move = MoveTo(host, windows)}, now_, out_);
+        {.id = Did<StartPlanning>().back().id, .move = MoveTo(host, windows, predicted_seconds)},
+        now_, out_);
     EXPECT_TRUE(launch.has_value());
     const std::string name = launch->entry.execution.resource().name();
     states_.BeginExecution(kState, name, nullptr);

@@ -104,6 +104,10 @@ struct ExecutionEnded {
   // Doubles, as metrics are: sums of values that hosts claim cannot overflow.
   double bytes_moved = 0;  // between hosts
   double copied_bytes = 0;
+  // Of the transfers of a move that SUCCEEDED: what its plan predicted, and what they took. 0: it
+  // moved nothing, or did not succeed.
+  double predicted_seconds = 0;
+  double transfer_seconds = 0;
 };
 
 // For the log; one line.
