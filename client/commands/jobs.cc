@@ -146,7 +146,7 @@ absl::StatusOr<std::vector<v1::State>> StatesToDelete(const JobsOptions& options
   for (const v1::State& state : states.states()) {
     if (state.phase() != v1::State::MOVING) continue;
     return MakeError(
-        absl::StatusCode::kFailedPrecondition,
+        absl::StatusCode::kAborted,
         absl::StrCat(state.name(), " is moving, so nothing was deleted: wait for ",
                      state.execution(), ", or end it with `remeshctl executions cancel ",
                      state.execution(), "`"),
@@ -249,8 +249,7 @@ void AddJobs(CLI::App& app, Command& command) {
   jobs->require_subcommand(1);
   const auto [list, list_options] =
       AddVerb(*jobs, command, "list", "List jobs with their newest saves", ListJobs);
-  list->add_option("--parent", list_options->parent, "jobs/{job}; all jobs without it")
-      ->envname("REMESH_PARENT");
+  AddParentFlag(*list, list_options->parent);
   list->footer(
       "NEWEST is WORLD/NUMBER of the newest save. COVERED: hosts that are there hold all of it, so "
       "a\n"
@@ -261,7 +260,7 @@ void AddJobs(CLI::App& app, Command& command) {
       *jobs, command, "delete",
       "Delete all states of a job, wait until hosts have freed them, and name hosts that are away",
       DeleteJob);
-  remove->add_option("JOB", remove_options->job, "jobs/{job}, or the job alone")->required();
+  AddName(*remove, kJobNames, remove_options->job, "JOB");
   remove->add_flag("--yes", remove_options->yes, "Do not ask");
 }
 

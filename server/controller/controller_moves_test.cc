@@ -355,6 +355,17 @@ TEST_F(ControllerMovesTest, AHostThatIsMissedIsNamed) {
   EXPECT_EQ(warnings_, std::vector<std::string>());
 }
 
+// Regression: the code was FAILED_PRECONDITION, while StartExecution answered ABORTED.
+TEST_F(ControllerMovesTest, AMovingStateIsNotDeletedAndTheMoveIsNamed) {
+  const std::string name = UntilCommitting();
+  v1::DeleteStateRequest request;
+  request.set_name(kState);
+  const absl::Status refusal = replies_.at(Ask(request)).status();
+  EXPECT_EQ(refusal.code(), absl::StatusCode::kAborted);
+  EXPECT_EQ(GetErrorInfo(refusal).reason, "STATE_MOVING");
+  EXPECT_EQ(GetErrorInfo(refusal).metadata["execution"], name);
+}
+
 // A host's machine is lost for good: neither the target nor the source will be whole again.
 TEST_F(ControllerMovesTest, AStateWhoseReceiverNeverComesBackCanBeDeleted) {
   const std::string name = UntilCommitting();

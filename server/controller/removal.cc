@@ -55,8 +55,7 @@ absl::StatusOr<std::string> StoppedBy(const StateEntry& state, const ControllerV
   if (!reserved && !state.deleting && state.execution.empty()) return "";
   const ExecutionEntry* entry = view.executions.Find(state.execution);
   if (!state.deleting && entry != nullptr && entry->execution.incomplete()) return state.execution;
-  return StateError(absl::StatusCode::kFailedPrecondition, "STATE_MOVING", state.name(),
-                    "is moving");
+  return StateMoving(state.name(), state.execution);
 }
 
 // Adds those of the discarded generations that may be last copies.

@@ -25,7 +25,7 @@ struct StateRemoval {
 absl::Status CheckNotReplaced(const std::string& name, const std::string& uid,
                               const StateRegistry& states);
 // With a uid, only what is of that state. INVALID_ARGUMENT, NOT_FOUND, ABORTED
-// (STATE_BEING_CREATED), FAILED_PRECONDITION (STATE_MOVING, STATE_REPLACED).
+// (STATE_BEING_CREATED, STATE_MOVING), FAILED_PRECONDITION (STATE_REPLACED).
 absl::StatusOr<StateRemoval> RemoveState(const std::string& name, const std::string& uid,
                                          const ControllerView& view);
 

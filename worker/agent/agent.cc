@@ -11,6 +11,7 @@
 #include "proto/convert/shard_columns.h"
 #include "service/rpc/error_info.h"
 #include "worker/agent/peer_links.h"
+#include "worker/local/state_errors.h"
 
 namespace remesh::worker {
 namespace {
@@ -49,7 +50,7 @@ Agent::Agent(Options options, Ports ports, Strand* strand, Strand* files, Strand
       data_(data),
       metrics_(metrics),
       buffers_(options_.identity.host(), store, &files_, &loans_,
-               {.moving = [this](const std::string& state) { return Moving(state); },
+               {.moved_by = [this](const std::string& state) { return MovedBy(state); },
                 .changed =
                     [this](const v1::StateManifest& manifest) {
                       v1::AttachRequest event;
@@ -226,13 +227,13 @@ void Agent::Welcome(const v1::Welcome& command) {
   for (auto& [key, entry] : attempts_) Run(key, entry.attempt.Reattached());
 }
 
-bool Agent::Moving(const std::string& state) const {
+std::string Agent::MovedBy(const std::string& state) const {
   for (const auto& [key, entry] : attempts_) {
-    if (entry.attempt.prepare().target().state() == state && entry.attempt.active()) {
-      return true;
-    }
+    const v1::Prepare& prepare = entry.attempt.prepare();
+    if (prepare.target().state() == state && entry.attempt.active())
+      return prepare.attempt().execution();
   }
-  return false;
+  return "";
 }
 
 // Whether the state has attempts here that all end by themselves: they are given up or committed,
@@ -271,12 +272,8 @@ void Agent::Begin(v1::Prepare command) {
     waiting_.push_back(std::move(command));
     return;
   }
-  if (Moving(state)) {
-    return Fail(command.attempt(),
-                MakeError(absl::StatusCode::kFailedPrecondition,
-                          absl::StrCat("state ", state, " is in another attempt on this host"),
-                          {"STATE_MOVING", {{"state", state}}}));
-  }
+  if (const std::string other = MovedBy(state); !other.empty())
+    return Fail(command.attempt(), StateMoving(state, other));
   auto devices = AttemptDevices::Make(command);
   if (!devices.ok()) return Fail(command.attempt(), devices.status());
   const int count = devices->local_count();

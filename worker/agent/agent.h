@@ -118,7 +118,7 @@ class Agent {
   void FinishForgetting();
   void Abort(const v1::Abort& command);
   void Welcome(const v1::Welcome& command);
-  bool Moving(const std::string& state) const;
+  std::string MovedBy(const std::string& state) const;
   bool OnlyEnds(const std::string& state) const;
   void PrepareWaiting();
   void Begin(v1::Prepare command);

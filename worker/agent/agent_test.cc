@@ -23,7 +23,10 @@ namespace {
 TEST_F(AgentTest, AStateMovesAndTheOldGenerationRetires) {
   ReadyToMove();
   Prepared();
-  EXPECT_EQ(GetErrorInfo(hosts_[0]->Unseal().status()).reason, "STATE_MOVING");
+  const absl::Status moving = hosts_[0]->Unseal().status();
+  EXPECT_EQ(moving.code(), absl::StatusCode::kAborted);
+  EXPECT_EQ(GetErrorInfo(moving).reason, "STATE_MOVING");
+  EXPECT_EQ(GetErrorInfo(moving).metadata["execution"], "jobs/a/executions/1");
   EXPECT_EQ(GetErrorInfo(hosts_[0]->GetShards(2).status()).reason, "NOT_READABLE");
   Transfer();
   Verify();

@@ -59,7 +59,7 @@ class LendingCallsTest : public ::testing::Test {
     buffers_.emplace(
         "host-a", store_.get(), &queue_, &loan_queue_,
         StateBuffers::Hooks{
-            .moving = [](const std::string&) { return false; },
+            .moved_by = [](const std::string&) { return ""; },
             .changed = [](const v1::StateManifest&) {},
             .reserved = [this](const std::string& state,
                                const absl::Status& status) { calls_->Reserved(state, status); }});

@@ -81,7 +81,10 @@ TEST_F(LendingTest, UnsealGivesItBackUnlessTheStateMoves) {
   v1::UnsealRequest unseal;
   unseal.set_state(kLentState);
   moving_ = true;
-  EXPECT_EQ(GetErrorInfo(buffers_->Unseal(unseal).status()).reason, "STATE_MOVING");
+  const absl::Status refused = buffers_->Unseal(unseal).status();
+  EXPECT_EQ(refused.code(), absl::StatusCode::kAborted);
+  EXPECT_EQ(GetErrorInfo(refused).reason, "STATE_MOVING");
+  EXPECT_EQ(GetErrorInfo(refused).metadata.at("execution"), kLentExecution);
   moving_ = false;
   const auto given = buffers_->Unseal(unseal);
   ASSERT_TRUE(given.ok()) << given.status();

@@ -37,7 +37,7 @@ class LocalCallsTest : public ::testing::Test {
     store_ = *BufferStore::Open({.directory = directory_, .boot_id = "boot", .devices = 1});
     buffers_ = std::make_unique<StateBuffers>(
         "host-a", store_.get(), &queue_, &queue_,
-        StateBuffers::Hooks{.moving = [](const std::string&) { return false; },
+        StateBuffers::Hooks{.moved_by = [](const std::string&) { return ""; },
                             .changed = [](const v1::StateManifest&) {},
                             .reserved = [](const std::string&, const absl::Status&) {}});
     Limit({});

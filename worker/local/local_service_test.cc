@@ -31,6 +31,7 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 constexpr char kState[] = "jobs/a/states/b";
+constexpr char kExecution[] = "jobs/a/executions/1";
 
 class LocalServiceTest : public ::testing::Test {
  protected:
@@ -42,7 +43,7 @@ class LocalServiceTest : public ::testing::Test {
     buffers_ = std::make_unique<StateBuffers>(
         "host-a", store_.get(), &queue_, &loan_queue_,
         StateBuffers::Hooks{
-            .moving = [this](const std::string&) { return moving_; },
+            .moved_by = [this](const std::string&) { return moving_ ? kExecution : ""; },
             .changed = [this](const v1::StateManifest& manifest) { changes_.push_back(manifest); },
             .reserved = [this](const std::string& state,
                                const absl::Status& status) { calls_->Reserved(state, status); }});
@@ -256,6 +257,8 @@ TEST_F(LocalServiceTest, SealingMakesItReadable) {
   EXPECT_EQ(changes_.back().sealed_shards(), 3);
   moving_ = true;
   EXPECT_EQ(Reason(Unseal()), "STATE_MOVING");
+  EXPECT_EQ(Unseal().code(), absl::StatusCode::kAborted);
+  EXPECT_EQ(GetErrorInfo(Unseal()).metadata["execution"], kExecution);
   moving_ = false;
   ASSERT_TRUE(Unseal().ok());
   EXPECT_EQ(seals_.sealed_shards(), 0);

@@ -37,7 +37,7 @@ class SocketGateTest : public ::testing::Test {
     store_ = *BufferStore::Open({directory_ + "/buffers", 4096, "boot", 1});
     buffers_.emplace(
         "host-a", store_.get(), &queue_, &loan_queue_,
-        StateBuffers::Hooks{.moving = [](const std::string&) { return false; },
+        StateBuffers::Hooks{.moved_by = [](const std::string&) { return ""; },
                             .changed = [](const v1::StateManifest&) {},
                             .reserved = [](const std::string&, const absl::Status&) {}});
     calls_.emplace(&*buffers_, &host_, [](const std::string&) {});

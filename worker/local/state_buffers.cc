@@ -150,7 +150,7 @@ bool StateBuffers::Forget(const std::string& state, const std::string& state_uid
 
 void StateBuffers::GiveLost() {
   for (const Generation* held : store_->List()) {
-    if (held->lost() && !hooks_.moving(held->state())) Give(held);
+    if (held->lost() && hooks_.moved_by(held->state()).empty()) Give(held);
   }
   for (auto& [state, reserving] : reserving_) {
     if (reserving.lease != nullptr && reserving.lease->ended()) reserving.job->Cancel();
@@ -412,10 +412,10 @@ absl::StatusOr<v1::SealResponse> StateBuffers::Seal(const v1::SealRequest& reque
   ASSIGN_OR_RETURN(const Generation* held, ForSealing(request.state()));
   ASSIGN_OR_RETURN(const std::vector<int> shards, SelectShards(*held, request.shards()));
   const bool committed = IsWrittenOnce(request.state()) && IsCommitted(*held);
-  const auto moving = [&] { return hooks_.moving(request.state()); };
+  const auto moved_by = [&] { return hooks_.moved_by(request.state()); };
   ASSIGN_OR_RETURN(const std::string write, committed
                                                 ? WriteOfCommitted(*held, request.write())
-                                                : WriteToSeal(*held, request.write(), moving));
+                                                : WriteToSeal(*held, request.write(), moved_by));
   return SetSealed(held, shards, true, write);
 }
 
@@ -435,7 +435,8 @@ absl::StatusOr<v1::SealResponse> StateBuffers::Unseal(const v1::UnsealRequest& r
   }
   ASSIGN_OR_RETURN(const Generation* held, ForSealing(request.state()));
   ASSIGN_OR_RETURN(const std::vector<int> shards, SelectShards(*held, request.shards()));
-  if (hooks_.moving(request.state())) return StateMoving(request.state());
+  if (const std::string execution = hooks_.moved_by(request.state()); !execution.empty())
+    return StateMoving(request.state(), execution);
   const int32_t hosts = HostsOf(*held);
   if (request.write().empty() && !shards.empty() && hosts > 1)
     return WriteIdNeeded(request.state(), hosts);

@@ -27,8 +27,8 @@ namespace remesh::worker {
 class StateBuffers {
  public:
   struct Hooks {
-    absl::AnyInvocable<bool(const std::string& state)>
-        moving;  // whether an attempt reads or writes the state
+    absl::AnyInvocable<std::string(const std::string& state)>
+        moved_by;  // the execution that reads or writes the state; "": none
     absl::AnyInvocable<void(const v1::StateManifest& manifest)>
         changed;  // called when seals or buffers changed
     absl::AnyInvocable<void(const std::string& state, const absl::Status& status)>

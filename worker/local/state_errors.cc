@@ -30,8 +30,11 @@ Unanswered MemoryUnderWay(const std::string& state) {
           Awaited{.state = state, .what = Awaited::What::kMemory}};
 }
 
-absl::Status StateMoving(const std::string& state) {
-  return StateError(absl::StatusCode::kFailedPrecondition, "STATE_MOVING", state, "is being moved");
+absl::Status StateMoving(const std::string& state, const std::string& execution) {
+  if (execution.empty())
+    return StateError(absl::StatusCode::kAborted, "STATE_MOVING", state, "is being moved");
+  return StateError(absl::StatusCode::kAborted, "STATE_MOVING", state,
+                    absl::StrCat("is being moved by ", execution), {{"execution", execution}});
 }
 
 absl::Status StaleShards(const std::string& host, const std::string& state,

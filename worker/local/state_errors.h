@@ -20,8 +20,8 @@ absl::Status CheckStateName(const std::string& name);
 Unanswered StateNotFound(const std::string& state);
 // Awaits memory of the state, which is being reserved or freed.
 Unanswered MemoryUnderWay(const std::string& state);
-// FAILED_PRECONDITION (STATE_MOVING).
-absl::Status StateMoving(const std::string& state);
+// ABORTED (STATE_MOVING; execution, if it is known).
+absl::Status StateMoving(const std::string& state, const std::string& execution = "");
 // FAILED_PRECONDITION (STALE_SHARDS; host, state, state_uid): an earlier state of the same name
 // left buffers on this host, which only an operator who knows that they are not needed may free.
 absl::Status StaleShards(const std::string& host, const std::string& state,

@@ -48,11 +48,12 @@ absl::Status WriteIdNeeded(const std::string& state, int32_t hosts) {
 }
 
 absl::StatusOr<std::string> WriteToSeal(const Generation& held, const std::string& name,
-                                        absl::FunctionRef<bool()> moving) {
+                                        absl::FunctionRef<std::string()> moved_by) {
   if (name.empty() || name == held.write()) return held.write();
   if (!held.all_sealed() && !held.write().empty()) return AnotherHasBegun(held, name);
   if (IsReplaced(held, name)) return WriteReplaced(held, name);
-  if (moving()) return StateMoving(held.state());
+  if (const std::string execution = moved_by(); !execution.empty())
+    return StateMoving(held.state(), execution);
   return name;
 }
 

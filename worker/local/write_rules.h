@@ -16,10 +16,11 @@ namespace remesh::worker {
 // `hosts` hosts, of which the others would look as if they had done so.
 absl::Status WriteIdNeeded(const std::string& state, int32_t hosts);
 
-// The write of `held` once it is sealed by this name. FAILED_PRECONDITION: WRITE_DIFFERS, or
-// STATE_MOVING for what would change a write that moves.
+// The write of `held` once it is sealed by this name. FAILED_PRECONDITION (WRITE_DIFFERS);
+// ABORTED (STATE_MOVING) for what would change a write that an execution moves: `moved_by` returns
+// its name, or "".
 absl::StatusOr<std::string> WriteToSeal(const Generation& held, const std::string& name,
-                                        absl::FunctionRef<bool()> moving);
+                                        absl::FunctionRef<std::string()> moved_by);
 
 // As WriteToSeal() for a generation that was written once and is committed: its write stays.
 absl::StatusOr<std::string> WriteOfCommitted(const Generation& held, const std::string& name);

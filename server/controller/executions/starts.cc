@@ -213,15 +213,8 @@ Starts::Starts(const ControllerOptions& options, const RandomBits& random,
 
 absl::Status Starts::CheckFree(const StateEntry& state, int64_t expected_generation) const {
   const std::string& name = state.name();
-  if (!state.execution.empty()) {
-    return MakeError(
-        absl::StatusCode::kAborted, absl::StrCat(name, " is being moved by ", state.execution),
-        {.reason = "STATE_MOVING", .metadata = {{"state", name}, {"execution", state.execution}}});
-  }
-  if (reserves(name) || state.deleting) {
-    return MakeError(absl::StatusCode::kAborted, absl::StrCat(name, " is about to move"),
-                     {.reason = "STATE_MOVING", .metadata = {{"state", name}}});
-  }
+  if (!state.execution.empty() || reserves(name) || state.deleting)
+    return StateMoving(name, state.execution);
   if (state.generation() != expected_generation) {
     const std::string expected = absl::StrCat(expected_generation),
                       found = absl::StrCat(state.generation());

@@ -66,6 +66,15 @@ std::vector<std::string> StateRegistry::NamesOn(const std::string& host) const {
   return names;
 }
 
+absl::Status StateMoving(const std::string& state, const std::string& execution) {
+  const bool known = !execution.empty();
+  ErrorInfo info{.reason = "STATE_MOVING", .metadata = {{"state", state}}};
+  if (known) info.metadata["execution"] = execution;
+  return MakeError(
+      absl::StatusCode::kAborted,
+      absl::StrCat(state, known ? " is being moved by " : " is about to move", execution), info);
+}
+
 absl::Status StateError(absl::StatusCode code, std::string_view reason, const std::string& state,
                         std::string_view what) {
   return MakeError(code, absl::StrCat(state, " ", std::string(what)),

@@ -68,6 +68,8 @@ class StateRegistry {
 };
 
 // An error about a state, with the state's name in message and metadata.
+// ABORTED (STATE_MOVING; execution). `execution`: "" while it is only planned.
+absl::Status StateMoving(const std::string& state, const std::string& execution);
 absl::Status StateError(absl::StatusCode code, std::string_view reason, const std::string& state,
                         std::string_view what);
 

@@ -25,6 +25,7 @@
 namespace remesh::worker {
 
 inline constexpr char kLentState[] = "jobs/a/states/lent";
+inline constexpr char kLentExecution[] = "jobs/a/executions/1";  // while moving_
 inline constexpr int64_t kShardBytes = 12;
 
 // A state of 24 bytes on two devices.
@@ -72,7 +73,7 @@ class LendingTest : public ::testing::Test {
     buffers_ = std::make_unique<StateBuffers>(
         "host-a", store_.get(), &queue_, &loan_queue_,
         StateBuffers::Hooks{
-            .moving = [this](const std::string&) { return moving_; },
+            .moved_by = [this](const std::string&) { return moving_ ? kLentExecution : ""; },
             .changed = [this](const v1::StateManifest& manifest) { changes_.push_back(manifest); },
             .reserved = [](const std::string&, const absl::Status&) {}});
   }
