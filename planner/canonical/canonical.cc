@@ -228,6 +228,7 @@ class Canonicalizer {
     result_.canonical.request.topology = std::move(tree.topology);
     result_.binding.device_ids = std::move(tree.device_ids);
     result_.binding.host_names = std::move(tree.host_names);
+    result_.binding.host_indices = std::move(tree.host_indices);
     result_.binding.domain_names = std::move(tree.domain_names);
   }
 

@@ -27,6 +27,7 @@ struct CanonicalRequest {
 struct Binding {
   std::vector<int64_t> device_ids;      // canonical device -> caller's id
   std::vector<std::string> host_names;  // canonical host -> caller's name
+  std::vector<int32_t> host_indices;    // canonical host -> index in the caller's topology
   std::vector<std::string>
       domain_names;  // canonical domain (by its place in the topology) -> caller's name
   std::vector<std::string> array_names;  // canonical array -> caller's name

@@ -179,6 +179,7 @@ class Tree {
     }
     tree.topology.hosts.push_back(std::move(host));
     tree.host_names.push_back(topology_.hosts[index].name);
+    tree.host_indices.push_back(static_cast<int32_t>(index));
   }
 
   const Topology& topology_;

@@ -17,6 +17,7 @@ struct CanonicalTree {
   Topology topology;                // host names "", domain names "0", "1" ..., device ids 0, 1 ...
   std::vector<int64_t> device_ids;  // canonical device -> caller's id
   std::vector<std::string> host_names;    // canonical host -> caller's name
+  std::vector<int32_t> host_indices;      // canonical host -> index in the caller's topology
   std::vector<std::string> domain_names;  // canonical domain -> caller's name
 };
 

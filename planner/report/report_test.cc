@@ -24,6 +24,19 @@ using ::testing::Not;
 
 using Track = std::pair<int, int>;
 
+// Each host sends the next ones other rows than before, so that no two are equal.
+ReshardRequest RowsOf(const std::vector<std::string>& hosts) {
+  ReshardRequest request = Hosts(hosts);
+  const auto devices = 2 * static_cast<int64_t>(hosts.size());
+  const Shape shape = {devices * (devices - 1), 4};
+  request.arrays.push_back({.name = "w",
+                            .shape = shape,
+                            .element_type = ElementType::kBf16,
+                            .source = Tiles(shape, devices, 1),
+                            .target = Tiles(shape, devices - 1, 1)});
+  return request;
+}
+
 // Checks what every viewer relies on: events of a thread do not overlap, and arrows start and end
 // in events.
 void CheckTrace(const Json& trace) {
@@ -104,6 +117,22 @@ TEST(TraceTest, EndsAtThePredictedTime) {
     end = std::max(end, event["ts"].get<double>() + event["dur"].get<double>());
   }
   EXPECT_NEAR(end, planned.plan.summary().predicted_seconds * 1e6, 1e-6 * end);
+}
+
+// Canonical hosts are in an order of their own.
+TEST(TraceTest, HostsStandAsInTheSpec) {
+  const std::vector<std::string> hosts = {"node-7", "b", "node-10", "a", "z", "c", "node-2", "y"};
+  std::map<int, std::string> name_of;
+  const Json trace = PlanOf(RowsOf(hosts)).trace();
+  for (const Json& event : trace["traceEvents"]) {
+    if (event["name"] == "process_name") name_of[event["pid"]] = event["args"]["name"];
+    if (event["name"] == "process_sort_index") EXPECT_EQ(event["args"]["sort_index"], event["pid"]);
+  }
+  std::vector<std::string> names;
+  for (const auto& [process, name] : name_of) names.push_back(name);
+  ASSERT_EQ(names.front(), "plan");
+  names.erase(names.begin());
+  EXPECT_EQ(names, hosts);
 }
 
 TEST(TraceTest, RandomPlans) {

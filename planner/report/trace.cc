@@ -17,7 +17,7 @@
 namespace remesh::planner {
 namespace {
 
-constexpr int32_t kPlanProcess = 0;  // host h is process h + 1
+constexpr int32_t kPlanProcess = 0;  // hosts follow, in the order of the caller's topology
 
 // The place of an event: a process and one of its threads.
 struct Track {
@@ -109,23 +109,27 @@ class TraceWriter {
     const auto index =
         static_cast<int32_t>(std::find(nics.begin(), nics.end(), nic) - nics.begin());
     const int32_t number = detail_.by_nic ? index : 0;
-    const Track track{host + 1, 2 * number + (egress ? 0 : 1)};
+    const Track track{ProcessOf(host), 2 * number + (egress ? 0 : 1)};
     const std::string which = detail_.by_nic ? absl::StrCat("NIC ", number) : "NICs";
-    Declare(track, absl::StrCat(which, egress ? " out" : " in"));
+    Declare(host, track, absl::StrCat(which, egress ? " out" : " in"));
     return track;
   }
 
   Track FabricTrack(int32_t device) {
     const int32_t host = network_.host_of[device];
-    const Track track{host + 1, 2 * static_cast<int32_t>(network_.hosts[host].nics.size()) + 2};
-    Declare(track, "inside");
+    const Track track{ProcessOf(host),
+                      2 * static_cast<int32_t>(network_.hosts[host].nics.size()) + 2};
+    Declare(host, track, "inside");
     return track;
   }
 
-  void Declare(Track track, const std::string& thread) {
+  // Viewers list processes by number, or by the index that NameProcess() gives.
+  int32_t ProcessOf(int32_t host) const { return binding_.host_indices[host] + 1; }
+
+  void Declare(int32_t host, Track track, const std::string& thread) {
     if (!threads_.insert(track).second) return;
     if (processes_.insert(track.process).second) {
-      NameProcess(track.process, binding_.host_names[track.process - 1]);
+      NameProcess(track.process, binding_.host_names[host]);
     }
     NameThread(track, thread);
   }

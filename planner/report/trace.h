@@ -16,14 +16,13 @@ struct TraceOptions {
 };
 
 // The predicted schedule as Chrome's Trace Event JSON, for Perfetto and chrome://tracing. There is
-// one process for each host, with one thread for each direction of each NIC and one for moves
+// one process for each host, in the order of the caller's topology, with one thread for each direction of each NIC and one for moves
 // inside the host; an event for each window at work there, as long as its bytes take at the link's
 // capacity; arrows from sender to receiver; and a counter of bytes in flight. Times are as in
 // links.h, stretched to end at the predicted time. Incomplete when the budget is spent.
 //
 // REQUIRES: `plan` came from `request`, `binding` from its canonicalization.
 std::string ChromeTrace(const CanonicalRequest& request, const Plan& plan, const Binding& binding,
-                        const TraceOptions& options = {},
-                        Budget& budget = Budget::Unlimited());
+                        const TraceOptions& options = {}, Budget& budget = Budget::Unlimited());
 
 }  // namespace remesh::planner

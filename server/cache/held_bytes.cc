@@ -86,7 +86,7 @@ int64_t HeldBytes(const CachedPlan& cached) {
 
 int64_t HeldBytes(const planner::Binding& binding) {
   return Held(binding.device_ids) + Held(binding.array_indices) + Held(binding.host_names) +
-         Held(binding.domain_names) + Held(binding.array_names);
+         Held(binding.host_indices) + Held(binding.domain_names) + Held(binding.array_names);
 }
 
 }  // namespace remesh::server
