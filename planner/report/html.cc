@@ -19,8 +19,11 @@ void WriteSides(const char* key, const Scope::Sides& sides, JsonWriter& json) {
   json.Key("both").Int(sides.both).EndObject();
 }
 
-void WriteScope(const CanonicalRequest& request, std::string_view label, JsonWriter& json) {
-  const Scope scope = ScopeOf(request);
+std::string Escaped(const std::string& text) {
+  return absl::StrReplaceAll(text, {{"&", "&amp;"}, {"<", "&lt;"}, {">", "&gt;"}});
+}
+
+void WriteScope(const Scope& scope, std::string_view label, JsonWriter& json) {
   json.Key("label").String(label).Key("arrays").Int(scope.arrays).Key("bytes").Int(scope.bytes);
   WriteSides("devices", scope.devices, json);
   WriteSides("hosts", scope.hosts, json);
@@ -103,16 +106,35 @@ void WriteNumbers(const char* key, const std::vector<int64_t>& numbers, JsonWrit
   json.EndArray();
 }
 
+// All racks, and the largest flows between them: [from, to, bytes].
+void WriteRacks(const Traffic& traffic, JsonWriter& json) {
+  json.Key("racks").BeginArray();
+  for (const std::string& name : traffic.racks) json.String(name);
+  json.EndArray().Key("rackFlows").BeginArray();
+  constexpr size_t kFlowsShown = 12;
+  int64_t inside = 0, between = 0;
+  for (size_t i = 0; i < traffic.rack_flows.size(); ++i) {
+    const Traffic::RackFlow& flow = traffic.rack_flows[i];
+    (flow.from == flow.to && flow.from >= 0 ? inside : between) += flow.bytes;
+    if (i >= kFlowsShown) continue;
+    json.BeginArray().Int(flow.from).Int(flow.to).Int(flow.bytes).EndArray();
+  }
+  json.EndArray().Key("rackPairs").Int(static_cast<int64_t>(traffic.rack_flows.size()));
+  json.Key("insideRacks").Int(inside).Key("betweenRacks").Int(between);
+}
+
 void WriteWho(const Traffic& traffic, JsonWriter& json) {
   json.Key("hostsPerGroup").Int(traffic.hosts_per_group).Key("groups").BeginArray();
   for (const Traffic::Group& group : traffic.groups) {
     json.BeginObject().Key("first").String(group.first).Key("last").String(group.last);
     json.Key("hosts").Int(group.hosts);
-    json.Key("inside").Short(static_cast<double>(group.bytes_inside)).EndObject();
+    json.Key("inside").Short(static_cast<double>(group.bytes_inside));
+    json.Key("rack").Int(group.rack).EndObject();
   }
   json.EndArray().Key("kinds").BeginArray();
   for (const AlikeTraffic& kind : traffic.kinds) WriteAlike(kind, json);
   json.EndArray();
+  WriteRacks(traffic, json);
   WriteNumbers("matrix", traffic.matrix, json);
   WriteNumbers("flows", traffic.flows, json);
 }
@@ -149,17 +171,19 @@ std::string HtmlPage(const CanonicalRequest& request, const Plan& plan, const Bi
                      const Explanation& explanation, std::string_view label, Budget& budget) {
   const std::vector<AlikeTraffic> alike = AlikeOf(explanation.domains, binding);
   const Traffic traffic = TrafficOf(request, plan, binding, alike, {}, budget);
+  const Scope scope = ScopeOf(request);
   JsonWriter json;
   json.BeginObject();
-  WriteScope(request, label, json);
+  WriteScope(scope, label, json);
   WriteSummary(request, plan.summary(), json);
   WriteExplanation(explanation, alike, json);
   WriteWho(traffic, json);
   WriteWhen(traffic, json);
   json.EndObject();
-  return absl::StrReplaceAll(
-      kPageTemplate,
-      {{"/*STYLE*/", kPageStyle}, {"/*SCRIPT*/", kPageScript}, {"/*DATA*/", json.text()}});
+  return absl::StrReplaceAll(kPageTemplate, {{"/*TITLE*/", Escaped(TitleOf(scope, label))},
+                                             {"/*STYLE*/", kPageStyle},
+                                             {"/*SCRIPT*/", kPageScript},
+                                             {"/*DATA*/", json.text()}});
 }
 
 }  // namespace remesh::planner

@@ -50,6 +50,24 @@ std::string Members(const Certificate& certificate, const Binding& binding) {
   return text;
 }
 
+// Places of domains in the natural order of their paths from the root.
+std::vector<int32_t> DomainRanks(const Network& network, const Binding& binding) {
+  std::vector<std::vector<std::string_view>> paths;  // parents come before children
+  for (size_t i = 0; i < network.domains.size(); ++i) {
+    const int32_t parent = network.domains[i].parent;
+    paths.push_back(parent < 0 ? std::vector<std::string_view>() : paths[parent]);
+    paths.back().push_back(binding.domain_names[i]);
+  }
+  std::vector<int32_t> order(paths.size()), rank(paths.size());
+  std::iota(order.begin(), order.end(), 0);
+  std::stable_sort(order.begin(), order.end(), [&](int32_t a, int32_t b) {
+    return std::lexicographical_compare(paths[a].begin(), paths[a].end(), paths[b].begin(),
+                                        paths[b].end(), NaturalLess);
+  });
+  for (size_t i = 0; i < order.size(); ++i) rank[order[i]] = static_cast<int32_t>(i);
+  return rank;
+}
+
 }  // namespace
 
 bool NaturalLess(std::string_view a, std::string_view b) {
@@ -130,6 +148,18 @@ std::vector<int32_t> HostsByName(const Binding& binding) {
   std::stable_sort(hosts.begin(), hosts.end(), [&](int32_t a, int32_t b) {
     return NaturalLess(binding.host_names[a], binding.host_names[b]);
   });
+  return hosts;
+}
+
+std::vector<int32_t> HostsByRack(const Network& network, const Binding& binding) {
+  const std::vector<int32_t> rank = DomainRanks(network, binding);
+  const auto rank_of = [&](int32_t host) {
+    const int32_t rack = network.hosts[host].parent;
+    return rack < 0 ? -1 : rank[rack];
+  };
+  std::vector<int32_t> hosts = HostsByName(binding);
+  std::stable_sort(hosts.begin(), hosts.end(),
+                   [&](int32_t a, int32_t b) { return rank_of(a) < rank_of(b); });
   return hosts;
 }
 

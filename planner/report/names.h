@@ -43,4 +43,8 @@ bool NaturalLess(std::string_view a, std::string_view b);
 // Canonical hosts in the natural order of their names: "gpu-2" before "gpu-10".
 std::vector<int32_t> HostsByName(const Binding& binding);
 
+// The same rack by rack: hosts below no domain first, then those of each domain, in the natural
+// order of the domains' paths from the root.
+std::vector<int32_t> HostsByRack(const Network& network, const Binding& binding);
+
 }  // namespace remesh::planner

@@ -148,6 +148,8 @@ TEST(HtmlTest, ThePageIsWholeAndNamesCannotBreakIt) {
   const std::string page =
       HtmlPage(planned.request, planned.plan, planned.binding, planned.explanation(), evil);
   EXPECT_THAT(page, Not(HasSubstr("<img")));
+  EXPECT_THAT(page, HasSubstr("<title>&lt;/script&gt;&lt;img src=x onerror=alert(1)&gt;/*DATA*/: "
+                              "resharded over 4 devices – remesh plan</title>"));
   EXPECT_THAT(page, Not(HasSubstr("/*SCRIPT*/")));
   EXPECT_THAT(page, Not(HasSubstr("https://")));
   const std::string begin = "id=\"data\">";

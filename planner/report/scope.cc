@@ -4,7 +4,9 @@
 #include <set>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "planner/network/network.h"
+#include "planner/report/units.h"
 
 namespace remesh::planner {
 namespace {
@@ -48,7 +50,29 @@ int64_t BytesOf(const ArraySpec& array) {
   return (elements * BitWidth(array.element_type) + 7) / 8;
 }
 
+// "1,024".
+std::string WithCommas(int64_t count) {
+  std::string text = absl::StrCat(count);
+  for (auto at = static_cast<int64_t>(text.size()) - 3; at > 0; at -= 3) text.insert(at, ",");
+  return text;
+}
+
+// "1 array", "1,024 devices".
+std::string Plural(int64_t count, const char* one) {
+  return absl::StrCat(WithCommas(count), " ", one, count == 1 ? "" : "s");
+}
+
 }  // namespace
+
+std::string TitleOf(const Scope& scope, std::string_view label) {
+  const auto [source, target, both] = scope.devices;
+  const std::string sizes = absl::StrCat(Plural(scope.arrays, "array"), ", ",
+                                         BytesText(static_cast<double>(scope.bytes)));
+  const bool same = source == target && both == source;
+  const std::string move = same ? absl::StrCat("resharded over ", Plural(source, "device"))
+                                : absl::StrCat(WithCommas(source), " → ", Plural(target, "device"));
+  return absl::StrCat(label.empty() ? sizes : std::string(label), ": ", move);
+}
 
 Scope ScopeOf(const CanonicalRequest& request) {
   const Network network = MakeNetwork(request.request);

@@ -2,6 +2,8 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
+#include <string_view>
 
 #include "planner/canonical/canonical.h"
 
@@ -25,5 +27,8 @@ struct Scope {
 };
 
 Scope ScopeOf(const CanonicalRequest& request);
+
+// "llama-405b: 1,024 → 1,016 devices"; without a label, "3 arrays, 12 GB: 1,024 → 1,016 devices".
+std::string TitleOf(const Scope& scope, std::string_view label);
 
 }  // namespace remesh::planner

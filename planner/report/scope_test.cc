@@ -36,5 +36,13 @@ TEST(ScopeTest, BitsOfNarrowTypesArePacked) {
   EXPECT_EQ(ScopeOf(PlanOf(request).request).bytes, 1);
 }
 
+TEST(TitleTest, SaysWhatMoves) {
+  const Scope shrink{.arrays = 3, .bytes = 12'000'000'000, .devices = {1024, 1016, 1016}};
+  EXPECT_EQ(TitleOf(shrink, ""), "3 arrays, 12 GB: 1,024 → 1,016 devices");
+  EXPECT_EQ(TitleOf(shrink, "llama"), "llama: 1,024 → 1,016 devices");
+  const Scope same{.arrays = 1, .bytes = 64, .devices = {1, 1, 1}};
+  EXPECT_EQ(TitleOf(same, ""), "1 array, 64 B: resharded over 1 device");
+}
+
 }  // namespace
 }  // namespace remesh::planner

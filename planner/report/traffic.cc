@@ -2,6 +2,8 @@
 #include "planner/report/traffic.h"
 
 #include <algorithm>
+#include <tuple>
+#include <utility>
 
 #include "absl/container/flat_hash_map.h"
 #include "planner/network/links.h"
@@ -23,35 +25,68 @@ double SecondsOf(int64_t bits, int64_t bytes_per_second) {
 struct Place {
   int32_t group = 0;
   int32_t kind = -1;  // -1: no bytes enter or leave the host
+  int32_t rack = -1;
 };
 
-std::vector<Place> PlacesOf(const Binding& binding, const Traffic& traffic) {
+// Fills traffic.racks. Returns the rack of each host.
+std::vector<int32_t> RacksOf(const Network& network, const Binding& binding,
+                             const std::vector<int32_t>& order, Traffic& traffic) {
+  std::vector<int32_t> racks(order.size(), -1);
+  int32_t last = -1;
+  for (const int32_t host : order) {
+    const int32_t domain = network.hosts[host].parent;
+    if (domain < 0) continue;
+    if (domain != last) traffic.racks.push_back(binding.domain_names[domain]);
+    last = domain;
+    racks[host] = static_cast<int32_t>(traffic.racks.size()) - 1;
+  }
+  return racks;
+}
+
+// Consecutive hosts of `order`; a group ends where a rack does if `by_rack`.
+std::vector<Traffic::Group> GroupsOf(const Binding& binding, const std::vector<int32_t>& order,
+                                     const std::vector<int32_t>& racks, int32_t hosts_per_group,
+                                     bool by_rack) {
+  std::vector<Traffic::Group> groups;
+  for (const int32_t host : order) {
+    const std::string& name = binding.host_names[host];
+    const bool full = groups.empty() || groups.back().hosts == hosts_per_group;
+    if (full || (by_rack && groups.back().rack != racks[host])) {
+      groups.push_back({.first = name, .hosts = 0, .rack = racks[host]});
+    }
+    groups.back().last = name;
+    ++groups.back().hosts;
+  }
+  return groups;
+}
+
+// Fills traffic.groups and traffic.racks, and says where hosts are among them and traffic.kinds.
+std::vector<Place> GroupHosts(const Network& network, const Binding& binding, int32_t groups_max,
+                              Traffic& traffic) {
+  const std::vector<int32_t> order = HostsByRack(network, binding);
+  const std::vector<int32_t> racks = RacksOf(network, binding, order, traffic);
+  traffic.hosts_per_group = std::max(1, CeilDiv(network.host_count(), groups_max));
+  traffic.groups = GroupsOf(binding, order, racks, traffic.hosts_per_group, /*by_rack=*/true);
+  if (static_cast<int32_t>(traffic.groups.size()) > groups_max) {
+    traffic.groups = GroupsOf(binding, order, racks, traffic.hosts_per_group, /*by_rack=*/false);
+  }
   absl::flat_hash_map<std::string, int32_t> kind_of;
   for (size_t k = 0; k < traffic.kinds.size(); ++k) {
     for (const std::string& name : traffic.kinds[k].names) {
       kind_of[name] = static_cast<int32_t>(k);
     }
   }
-  const std::vector<int32_t> order = HostsByName(binding);
   std::vector<Place> places(order.size());
-  for (size_t i = 0; i < order.size(); ++i) {
-    const auto kind = kind_of.find(binding.host_names[order[i]]);
-    places[order[i]] = {static_cast<int32_t>(i) / traffic.hosts_per_group,
-                        kind == kind_of.end() ? -1 : kind->second};
+  size_t at = 0;
+  for (size_t group = 0; group < traffic.groups.size(); ++group) {
+    for (int32_t i = 0; i < traffic.groups[group].hosts; ++i) {
+      const int32_t host = order[at++];
+      const auto kind = kind_of.find(binding.host_names[host]);
+      places[host] = {static_cast<int32_t>(group), kind == kind_of.end() ? -1 : kind->second,
+                      racks[host]};
+    }
   }
   return places;
-}
-
-std::vector<Traffic::Group> GroupsOf(const Binding& binding, int32_t hosts_per_group) {
-  const std::vector<int32_t> order = HostsByName(binding);
-  std::vector<Traffic::Group> groups;
-  for (size_t i = 0; i < order.size(); ++i) {
-    const std::string& name = binding.host_names[order[i]];
-    if (i % hosts_per_group == 0) groups.push_back({.first = name, .hosts = 0});
-    groups.back().last = name;
-    ++groups.back().hosts;
-  }
-  return groups;
 }
 
 // Counts bits while windows come in and turns them into bytes at the end, so that rounding loses
@@ -94,10 +129,21 @@ class Recorder {
     std::for_each(traffic_.matrix.begin(), traffic_.matrix.end(), ToBytes);
     std::for_each(traffic_.flows.begin(), traffic_.flows.end(), ToBytes);
     for (Traffic::Group& group : traffic_.groups) ToBytes(group.bytes_inside);
+    FinishRacks();
   }
 
  private:
   static void ToBytes(int64_t& bits) { bits = (bits + 7) / 8; }
+
+  void FinishRacks() {
+    for (const auto& [racks, bits] : rack_bits_) {
+      traffic_.rack_flows.push_back({racks.first, racks.second, (bits + 7) / 8});
+    }
+    const auto before = [](const Traffic::RackFlow& a, const Traffic::RackFlow& b) {
+      return std::tie(b.bytes, a.from, a.to) < std::tie(a.bytes, b.from, b.to);
+    };
+    std::sort(traffic_.rack_flows.begin(), traffic_.rack_flows.end(), before);
+  }
 
   Traffic::Step& StepOf(int32_t window) {
     const int32_t first = window / traffic_.windows_per_step * traffic_.windows_per_step;
@@ -147,6 +193,7 @@ class Recorder {
     bits_in_[to_host] += flow.bits;
     traffic_.matrix[from.group * traffic_.groups.size() + to.group] += flow.bits;
     traffic_.flows[from.kind * traffic_.kinds.size() + to.kind] += flow.bits;
+    if (!traffic_.racks.empty()) rack_bits_[{from.rack, to.rack}] += flow.bits;
   }
 
   const Network& network_;
@@ -154,7 +201,8 @@ class Recorder {
   const int32_t windows_;
   const double stretch_;
   LinkLoads loads_;
-  std::vector<int64_t> bits_in_, bits_out_;  // of the step, by host
+  std::vector<int64_t> bits_in_, bits_out_;                              // of the step, by host
+  absl::flat_hash_map<std::pair<int32_t, int32_t>, int64_t> rack_bits_;  // from, to
   Traffic& traffic_;
 };
 
@@ -169,10 +217,9 @@ Traffic TrafficOf(const CanonicalRequest& request, const Plan& plan, const Bindi
   for (const AlikeTraffic& kind : alike) {
     if (kind.least.kind == DomainTraffic::Kind::kHost) traffic.kinds.push_back(kind);
   }
-  traffic.hosts_per_group = std::max(1, CeilDiv(network.host_count(), options.groups_max));
-  traffic.groups = GroupsOf(binding, traffic.hosts_per_group);
+  std::vector<Place> places = GroupHosts(network, binding, options.groups_max, traffic);
   traffic.windows_per_step = std::max(1, CeilDiv(plan.summary().windows, options.steps_max));
-  Recorder recorder(network, links, plan, PlacesOf(binding, traffic), traffic, budget);
+  Recorder recorder(network, links, plan, std::move(places), traffic, budget);
   ForEachWindow(
       plan,
       [&](int32_t window, absl::Span<const Flow> flows) { recorder.AddWindow(window, flows); },

@@ -12,14 +12,15 @@
 namespace remesh::planner {
 
 // Who sends how much to whom, and when, in a size that a page can show: hosts that follow each
-// other by name are combined above `groups_max`, and consecutive windows above `steps_max`. Over
+// other by name, rack by rack, are combined above `groups_max`, and consecutive windows above `steps_max`. Over
 // time, all hosts of a kind are shown as one.
 struct Traffic {
-  // Hosts that follow each other by name.
+  // Hosts that follow each other by name, of one rack where the racks are few enough.
   struct Group {
     std::string first, last;
     int32_t hosts = 1;
     int64_t bytes_inside = 0;  // between devices of one host
+    int32_t rack = -1;         // of the first host
 
     friend bool operator==(const Group&, const Group&) = default;
   };
@@ -44,13 +45,25 @@ struct Traffic {
     friend bool operator==(const Step&, const Step&) = default;
   };
 
+  // Bytes between hosts of two racks, or of one if both are the same.
+  struct RackFlow {
+    int32_t from = -1;  // -1: hosts that are in no rack
+    int32_t to = -1;
+    int64_t bytes = 0;
+
+    friend bool operator==(const RackFlow&, const RackFlow&) = default;
+  };
+
+  // The domains right above hosts, in the order of groups.
+  std::vector<std::string> racks;
+  std::vector<RackFlow> rack_flows;  // the most bytes first; empty without racks
   std::vector<Group> groups;
   // Bytes from hosts of group i to other hosts of group j at [i * groups.size() + j].
   std::vector<int64_t> matrix;
   std::vector<AlikeTraffic> kinds;  // of hosts with traffic
   // The same between kinds.
   std::vector<int64_t> flows;
-  int32_t hosts_per_group = 1;
+  int32_t hosts_per_group = 1;  // at most
   int32_t windows_per_step = 1;
   std::vector<Step> steps;  // the last ends at PlanSummary::predicted_seconds
 

@@ -84,7 +84,8 @@ TEST(TrafficTest, TheMatrixHoldsWhatHostsSendEachOther) {
   for (uint64_t seed = 0; seed < 60; ++seed) {
     SCOPED_TRACE(seed);
     const ReportedPlan planned = PlanOf(testing::RandomRequest(seed));
-    const std::vector<int32_t> order = HostsByName(planned.binding);
+    const Network network = MakeNetwork(planned.request.request);
+    const std::vector<int32_t> order = HostsByRack(network, planned.binding);
     std::vector<size_t> row_of(order.size());
     for (size_t i = 0; i < order.size(); ++i) row_of[order[i]] = i;
     const std::vector<int32_t>& host_of = planned.plan.rep().host_of;
@@ -157,6 +158,32 @@ TEST(TrafficTest, HostsStandInTheOrderOfTheirNamesAndInGroups) {
                                           Traffic::Group{"n11", "n11", 1, 32}));
   EXPECT_EQ(std::accumulate(traffic.matrix.begin(), traffic.matrix.end(), int64_t{0}),
             planned.plan.summary().crossing_bytes);
+}
+
+// Racks r2 (a, c) and r10 (b, d): hosts stand rack by rack, and no group is of two racks.
+TEST(TrafficTest, HostsStandRackByRackAndRacksHaveSums) {
+  ReshardRequest request = Hosts({"a", "b", "c", "d"});
+  for (const char* rack : {"r10", "r2"}) {
+    request.topology.domains.push_back(
+        {.name = rack, .egress_bytes_per_second = 2e9, .ingress_bytes_per_second = 2e9});
+  }
+  for (size_t i = 0; i < 4; ++i) request.topology.hosts[i].parent = i % 2 == 0 ? "r2" : "r10";
+  const Shape shape = {64, 64};
+  request.arrays.push_back(
+      {.name = "w", .shape = shape, .source = Tiles(shape, 8, 1), .target = Tiles(shape, 1, 8)});
+  const ReportedPlan planned = PlanOf(request);
+  const Traffic traffic = planned.traffic({.groups_max = 3});
+  EXPECT_THAT(traffic.racks, ElementsAre("r2", "r10"));
+  ASSERT_EQ(traffic.groups.size(), 2u);
+  EXPECT_EQ(traffic.groups[0].first + traffic.groups[0].last, "ac");
+  EXPECT_EQ(traffic.groups[1].first + traffic.groups[1].last, "bd");
+  // Each of the 8 devices sends each other one 64 bytes: of a rack's 4 devices to the 2 of its
+  // other host, and to the 4 of the other rack.
+  using Flow = Traffic::RackFlow;
+  EXPECT_THAT(traffic.rack_flows,
+              ElementsAre(Flow{0, 1, 1024}, Flow{1, 0, 1024}, Flow{0, 0, 512}, Flow{1, 1, 512}));
+  EXPECT_THAT(planned.traffic({.groups_max = 1}).groups,
+              ElementsAre(::testing::Field(&Traffic::Group::hosts, 4)));
 }
 
 TEST(TrafficTest, StepsTakeWindowsTogetherAndLastAsLongAsPredicted) {

@@ -134,6 +134,10 @@ class PageTest(unittest.TestCase):
         self.open(spec(["a", "b"]))
         self.assertEqual(self.browser.text("title"), "1 array, 16.38 kB: resharded over 4 devices")
 
+    def test_the_title_is_there_without_scripts(self):
+        page = self.write_page(apart(2, 8), "llama.yaml").read_text()
+        self.assertIn("<title>llama: 4 → 16 devices – remesh plan</title>", page)
+
     def test_one_predicted_time_everywhere(self):
         self.open(apart(2, 8))
         predicted = self.browser.run("document.querySelector('#figures dd').firstChild.data")
@@ -168,6 +172,57 @@ class PageTest(unittest.TestCase):
         self.assertGreaterEqual(least, 0.3)
         fill = "getComputedStyle(document.querySelector('#cells .%s')).fill"
         self.assertNotEqual(self.browser.run(fill % "inside"), self.browser.run(fill % "between"))
+
+    def test_a_narrow_band_fills_its_box(self):
+        question = spec([f"n{i}" for i in range(64)])
+        question["device_lists"]["fewer"] = {"range": {"start": 0, "count": 126}}
+        question["shardings"] = {name: {"hlo_text": "{devices=[%d]<=[%d]}" % (n, n), "devices": {"ref": devices}}
+                                 for name, n, devices in (("rows", 128, "all"), ("columns", 126, "fewer"))}
+        question["arrays"][0]["shape"] = [128 * 126]
+        self.open(question)
+        box = "document.querySelector('#cells svg').viewBox.baseVal"
+        self.assertEqual(self.browser.run(f"{box}.width"), 64)
+        self.assertLessEqual(self.browser.run(f"{box}.height"), 3)
+        self.assertIn("itself", self.texts("#rows span"))
+        drawn = self.cells("between"), self.cells("inside")
+        self.browser.run("document.getElementById('matrix-view').click()")
+        self.assertEqual(self.browser.run(f"[{box}.width, {box}.height]"), [63, 64])
+        self.assertEqual((self.cells("between"), self.cells("inside")), drawn)
+        self.assertNotIn("itself", self.texts("#rows span"))
+
+    def test_racks_have_borders_and_sums(self):
+        question = spec(["a", "b", "c", "d"])
+        question["topology"]["domains"] = [{"name": name, "egress_bytes_per_second": 1e9, "ingress_bytes_per_second": 1e9}
+                                           for name in ("r1", "r2")]
+        for i, host in enumerate(question["topology"]["hosts"]):
+            host["parent"] = "r1" if i < 2 else "r2"
+        self.open(question)
+        self.assertEqual(self.browser.run("document.querySelector('#cells .rack').getAttribute('d')"), "M2 0V4M0 2H4")
+        # Each host sends each other one 1,024 bytes.
+        self.assertIn("8.192 kB (50 %) cross between racks, 4.096 kB (25 %) go between hosts of one rack", self.browser.text("racks-note"))
+        self.assertEqual(len(self.texts("#racks tbody tr")), 4)
+        self.assertRegex(self.browser.text("racks"), r"r1r24\.096 kB25 %")
+        self.open(spec(["a", "b"]))
+        self.assertFalse(self.browser.run("document.getElementById('racks-part').checkVisibility()"))
+
+    def test_shares_add_up_to_all_bytes_of_the_target(self):
+        self.open(spec(["a", "b", "c", "d"]))
+        shares = [float(text.rstrip(" %")) for text in self.texts("#flows tbody b")]
+        self.assertAlmostEqual(sum(shares), 100, delta=1)  # each is rounded
+        self.assertIn("(75 %)", self.browser.text("bytes-legend"))
+        self.assertEqual(shares[0], 75)
+
+    def test_a_lane_is_as_high_as_its_nics_are_busy(self):
+        self.open(spec(["a", "b", "c", "d"]))
+        busy = self.browser.run("Math.max(...data.steps[0].in)")
+        self.assertLess(busy, 0.2)
+        height = self.browser.run("document.querySelector('#lanes path.in:not(.pale)').getAttribute('d')")
+        top = float(re.match(r"M0 0.5V([\d.]+)H", height)[1])
+        self.assertAlmostEqual(top, 0.5 - 0.45 * self.browser.run("data.steps[0].in[0]"), places=3)
+
+    def test_the_colours_say_that_they_are_not_linear(self):
+        self.open(spec(["a", "b"]))
+        self.assertIn("square root", self.browser.text("ramps"))
 
     def test_hosts_that_are_alike_stand_together(self):
         self.open(apart(2, 64, columns=128))
@@ -250,7 +305,7 @@ class PageTest(unittest.TestCase):
     def test_many_hosts_are_grouped(self):
         self.open(spec([f"n{i}" for i in range(150)], size=600, window_bytes=1 << 20))
         self.assertEqual(self.cells("between"), 75 * 75)
-        self.assertIn("each stands for 2 hosts", self.browser.text("matrix-note"))
+        self.assertIn("Each stands for 2 hosts", self.browser.text("matrix-note"))
 
     def test_nothing_moves(self):
         question = spec(["a", "b"])

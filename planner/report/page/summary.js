@@ -6,7 +6,6 @@ function drawTitle() {
   const same = source === target && both === source;
   const move = same ? `resharded over ${plural(source, 'device')}` : `${count(source)} → ${plural(target, 'device')}`;
   byId('title').append(element('span', { text: `${elide(what, 60)}: `, title: what }), element('span', { class: 'move', text: move }));
-  document.title = `${elide(what, 60)}: ${move} – remesh plan`;
   byId('scope').textContent = `${plural(data.arrays, 'array')} of ${bytes(data.bytes)}` +
     (s.totalBytes > data.bytes ? `, ${bytes(s.totalBytes)} with the replicas of the target` : '') + `, ${hostsText(data.hosts)}.`;
   byId('fingerprint').textContent = s.fingerprint;
@@ -24,7 +23,7 @@ function hostsText({ source, target, both }) {
 function aboveText() {
   if (s.lowerBoundSeconds === 0) return 'nothing has to cross the network';
   const above = s.predictedSeconds / s.lowerBoundSeconds - 1;
-  return above < 0.0005 ? 'no plan is faster' : above < 1 ? `${percent(above)} above what any plan takes` : 'bytes are few: see below';
+  return above < 0.0005 ? 'no plan is faster' : above < 1 ? `${percent(above)} above the lower bound` : 'bytes are few: see below';
 }
 function drawFigures() {
   const figures = [

@@ -31,13 +31,13 @@ function rateLane(name, key, kind) {
 function busyLane(kind, k) {
   const of = (key, at) => steps.map(step => step[key][2 * k + at]);
   const [inMean, inMost, outMean, outMost] = [of('in', 0), of('in', 1), of('out', 0), of('out', 1)];
-  const most = Math.max(...inMost, ...outMost, 1e-9), top = most > 0.1 ? Math.max(1, most) : most;
+  const top = Math.max(1, ...inMost, ...outMost);
   const [up, down] = [0.45, -0.45].map(height => (values, kind) => area(values.map(v => v / top), 0.5, height, kind));
   const names = [element('b', { text: kindName(kind), title: membersText(kind) }), ...kind.count > 1 ? [` ${membersText(kind)}`] : []];
   const both = box('span', 'both', box('i', 'key in'), `in ${percent(meanOf(inMean))} `, box('i', 'key out'),
-    `out ${percent(meanOf(outMean))}`, top < 1 ? `, lines at ${percent(top)}` : '');
+    `out ${percent(meanOf(outMean))}`);
   const curves = [up(inMost, 'in pale'), up(inMean, 'in'), down(outMost, 'out pale'), down(outMean, 'out')];
-  lane([...names, both], [...curves, across(0.5, 'middle'), across(0.05, 'full'), across(0.95, 'full')], 76);
+  lane([...names, both], [...curves, across(0.5, 'middle'), across(0.5 - 0.45 / top, 'full'), across(0.5 + 0.45 / top, 'full')], 76);
 }
 
 function drawTicks() {
@@ -65,7 +65,7 @@ function drawTimeline() {
     return;
   }
   byId('timeline-note').append('How much of the ', term('NIC', 'NICs'), ' is used in every ', term('window'),
-    ', in and out: the mean of hosts that are alike, and paler the busiest of them; dashed is 100 %, unless a lane says other.',
+    ', in (up) and out (down): the mean of hosts that are alike, and paler the busiest of them. The dashed lines are 100 % in all lanes.',
     data.windowsPerStep > 1 ? ` Each step of a curve is ${data.windowsPerStep} windows.` : '');
   byId('timeline').setAttribute('aria-label',
     `Timeline of ${plural(s.windows, 'window')}, ${seconds(end)}; left and right keys read them`);
