@@ -11,8 +11,8 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "remesh/v1/coordination.pb.h"
+#include "server/coordination/formed_world.h"
 #include "server/coordination/outcome.h"
-#include "server/coordination/process.h"
 
 namespace remesh::server::coordination {
 
@@ -45,11 +45,6 @@ struct RoundEnded {
   absl::Time since;
 };
 
-// A world as its members see it.
-struct FormedWorld {
-  int64_t epoch = 0;
-  std::vector<Process> members;  // by rank; empty for a member that joined again
-};
 struct SendFormed {
   SessionId session = 0;
   std::shared_ptr<const FormedWorld> world;

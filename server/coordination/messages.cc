@@ -231,17 +231,6 @@ v1::World::Waiting WaitingOf(const World::Waiting& round) {
   return waiting;
 }
 
-v1::WorldEvent FormedEvent(const FormedWorld& world, int rank) {
-  v1::WorldEvent event;
-  v1::WorldEvent::Formed& formed = *event.mutable_formed();
-  formed.set_epoch(world.epoch);
-  formed.set_rank(rank);
-  for (size_t i = 0; i < world.members.size(); ++i) {
-    *formed.add_members() = MemberOf(world.members[i], static_cast<int>(i));
-  }
-  return event;
-}
-
 v1::WorldEvent PreemptEvent(const v1::WorldEvent::Preempt& preempt) {
   v1::WorldEvent event;
   *event.mutable_preempt() = preempt;

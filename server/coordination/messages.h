@@ -43,7 +43,6 @@ absl::Status CheckPreemption(const v1::ReportPreemptionRequest& request);
 
 v1::WorldMember MemberOf(const Process& process, int rank);
 v1::World::Waiting WaitingOf(const World::Waiting& round);
-v1::WorldEvent FormedEvent(const FormedWorld& world, int rank);
 v1::WorldEvent PreemptEvent(const v1::WorldEvent::Preempt& preempt);
 v1::WorldEvent LostEvent(int rank, const std::string& host, const std::string& why);
 v1::WorldEvent OverEvent(const std::string& why, int next_size);

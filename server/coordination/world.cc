@@ -15,11 +15,10 @@ absl::Status Ended(const std::string& message, const std::string& reason) {
   return MakeError(absl::StatusCode::kFailedPrecondition, message, {reason, {}});
 }
 
-// What a member gets of the outcome.
+// What a member gets of the outcome. The payloads of all are not copied for each.
 Outcome For(int rank, const Outcome& outcome) {
-  Outcome answer = outcome;
-  if (outcome.to != -1 && outcome.to != rank) answer.payloads.clear();
-  return answer;
+  if (outcome.to == -1 || outcome.to == rank) return outcome;
+  return {.ending = outcome.ending, .message = outcome.message, .to = outcome.to};
 }
 
 // A failed round needs no payloads any more.

@@ -21,6 +21,8 @@ using coordination::Coordinator;
 using grpc::CallbackServerContext;
 using grpc::ServerUnaryReactor;
 
+constexpr int kJoinMethod = 0;  // of the service, as coordination.proto orders them
+
 // What Exchange and AgreeStep have in common: a call that waits, and that its caller may cancel.
 struct WaitingCall {
   CallId id = 0;
@@ -70,11 +72,19 @@ void RespondOn(ThreadPool& pool, const std::string& turn, coordination::Answer a
 
 }  // namespace
 
-grpc::ServerWriteReactor<v1::WorldEvent>* CoordinationService::Join(
+CoordinationService::CoordinationService(const Backend& backend) : backend_(backend) {
+  using Handler = grpc::internal::CallbackServerStreamingHandler<v1::JoinRequest, grpc::ByteBuffer>;
+  MarkMethodCallback(kJoinMethod, new Handler([this](CallbackServerContext* context,
+                                                     const v1::JoinRequest* request) {
+                       return JoinStream(context, request);
+                     }));
+}
+
+grpc::ServerWriteReactor<grpc::ByteBuffer>* CoordinationService::JoinStream(
     CallbackServerContext* context, const v1::JoinRequest* request) {
   absl::Status status = backend_.Authorize(*context, "Join", request->scope());
   if (status.ok()) status = coordination::CheckScope(request->scope());
-  if (!status.ok()) return new RefusedStream<v1::WorldEvent>(status);
+  if (!status.ok()) return new RefusedStream<grpc::ByteBuffer>(status);
   return MemberStream::Start(backend_.core.coordinator(), backend_.core.talkers(),
                              service::JobOf(request->scope()), *request);
 }

@@ -6,12 +6,18 @@
 
 namespace remesh::server {
 
-class CoordinationService : public v1::CoordinationService::CallbackService {
- public:
-  explicit CoordinationService(const Backend& backend) : backend_(backend) {}
+// All methods but Join, whose responses are bytes (member_stream.h).
+using CoordinationMethods = v1::CoordinationService::WithCallbackMethod_Exchange<
+    v1::CoordinationService::WithCallbackMethod_Leave<
+        v1::CoordinationService::WithCallbackMethod_ReportPreemption<
+            v1::CoordinationService::WithCallbackMethod_AgreeStep<
+                v1::CoordinationService::WithCallbackMethod_ListWorlds<
+                    v1::CoordinationService::Service>>>>>;
 
-  grpc::ServerWriteReactor<v1::WorldEvent>* Join(grpc::CallbackServerContext* context,
-                                                 const v1::JoinRequest* request) override;
+class CoordinationService : public CoordinationMethods {
+ public:
+  explicit CoordinationService(const Backend& backend);
+
   grpc::ServerUnaryReactor* Exchange(grpc::CallbackServerContext* context,
                                      const v1::ExchangeRequest* request,
                                      v1::ExchangeResponse* response) override;
@@ -29,6 +35,9 @@ class CoordinationService : public v1::CoordinationService::CallbackService {
                                        v1::ListWorldsResponse* response) override;
 
  private:
+  grpc::ServerWriteReactor<grpc::ByteBuffer>* JoinStream(grpc::CallbackServerContext* context,
+                                                         const v1::JoinRequest* request);
+
   const Backend backend_;
 };
 

@@ -18,6 +18,24 @@ absl::Status TooSlow() {
                    {.reason = "MEMBER_TOO_SLOW", .metadata = {}});
 }
 
+using SharedWorld = std::shared_ptr<const coordination::FormedWorld>;
+
+grpc::ByteBuffer BytesOf(const v1::WorldEvent& event) {
+  const grpc::Slice slice(event.SerializeAsString());
+  return grpc::ByteBuffer(&slice, 1);
+}
+
+// Holds on to the world instead of a copy of what all its members get.
+grpc::ByteBuffer BytesOf(const SharedWorld& world, int rank) {
+  const std::string& rest = world->EventRest();
+  const grpc::Slice parts[] = {
+      grpc::Slice(world->EventHead(rank)),
+      grpc::Slice(
+          const_cast<char*>(rest.data()), rest.size(),
+          [](void* held) { delete static_cast<SharedWorld*>(held); }, new SharedWorld(world))};
+  return grpc::ByteBuffer(parts, 2);
+}
+
 }  // namespace
 
 MemberStream* MemberStream::Start(coordination::Coordinator& coordinator, ThreadPool& pool,
@@ -56,6 +74,7 @@ void MemberStream::End(const absl::Status& status) {
 }
 
 void MemberStream::OnWriteDone(bool ok) {
+  current_.Clear();  // the next write may be far off
   {
     absl::ReleasableMutexLock lock(&mutex_);
     writing_ = false;
@@ -90,7 +109,7 @@ void MemberStream::Proceed(absl::ReleasableMutexLock& lock) {
     queue_.pop_front();
     lock.Release();
     if (auto* event = std::get_if<v1::WorldEvent>(&next)) {
-      current_ = std::move(*event);
+      current_ = BytesOf(*event);
       return StartWrite(&current_);
     }
     auto write = [stream = self_, formed = std::get<Formed>(std::move(next))] {
@@ -107,7 +126,7 @@ void MemberStream::Proceed(absl::ReleasableMutexLock& lock) {
 }
 
 void MemberStream::WriteFormed(const Formed& formed) {
-  current_ = coordination::FormedEvent(*formed.world, formed.rank);
+  current_ = BytesOf(formed.world, formed.rank);
   StartWrite(&current_);
 }
 

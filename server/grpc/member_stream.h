@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <grpcpp/support/byte_buffer.h>
 #include <grpcpp/support/server_callback.h>
 
 #include <deque>
@@ -15,9 +16,10 @@
 
 namespace remesh::server {
 
-// A Join stream: a member's session. What is large is serialized on threads of `pool`, in the turn
+// A Join stream: a member's session. Its messages are v1::WorldEvent in bytes, for what all members
+// of a world are told is in memory once. What is large is serialized on threads of `pool`, in the turn
 // of `turn`. A member that does not read loses its stream. Lives until gRPC calls OnDone().
-class MemberStream : public grpc::ServerWriteReactor<v1::WorldEvent>,
+class MemberStream : public grpc::ServerWriteReactor<grpc::ByteBuffer>,
                      public coordination::MemberSink {
  public:
   static MemberStream* Start(coordination::Coordinator& coordinator, ThreadPool& pool,
@@ -54,7 +56,7 @@ class MemberStream : public grpc::ServerWriteReactor<v1::WorldEvent>,
   const std::string turn_;
   const coordination::SessionId session_;
   std::shared_ptr<MemberStream> self_;
-  v1::WorldEvent current_;  // belongs to the write under way
+  grpc::ByteBuffer current_;  // belongs to the write under way
   absl::Mutex mutex_;
   std::deque<Message> queue_ ABSL_GUARDED_BY(mutex_);
   std::optional<absl::Status> end_ ABSL_GUARDED_BY(mutex_);
