@@ -20,11 +20,13 @@ POINTS = 240  # of a line, at most
 WIDTH, PLOT_HEIGHT, LEFT, BOTTOM = 420, 150, 58, 18
 COLORS = ("#3274d9", "#d9622b", "#299c46", "#a352cc", "#c4a000", "#0e8f8f", "#d0407f", "#7a6a58")
 LINES_MAX = 12  # in a legend
+LEVEL_COLORS = {"green": "#299c46", "orange": "#d9822b", "red": "#c4162a", "blue": "#3274d9"}
 STYLE = """
 body { margin: 16px; font: 13px system-ui, sans-serif; background: #f4f5f5; color: #24292e }
 main { display: grid; grid-template-columns: repeat(24, 1fr); grid-auto-rows: 24px; gap: 8px }
 section { background: #fff; border: 1px solid #d8dadd; border-radius: 3px; padding: 8px; min-width: 0; overflow: auto }
 h1 { font-size: 18px; font-weight: 500 } h2 { font-size: 13px; font-weight: 600; margin: 0 0 2px }
+.level { color: #fff; border-radius: 3px; padding: 0 8px } table { width: 100%; border-collapse: collapse } td { padding: 4px; border-top: 1px solid #d8dadd }
 p { margin: 0 0 4px; color: #6a7076; font-size: 11px } .stat { font-size: 30px; font-weight: 600 }
 svg { width: 100%; display: block } svg text { font-size: 10px; fill: #6a7076 } .grid { stroke: #e4e6e8 }
 ul { list-style: none; padding: 0; margin: 2px 0 0; font-size: 11px } li { display: inline-block; margin-right: 10px; overflow-wrap: anywhere }
@@ -94,16 +96,36 @@ def ticks(top: float, base: int) -> list:
     return [step * i for i in range(math.ceil(top / step - 1e-9) + 1)]
 
 
-def graph(lines: list, unit: str, begin: float, end: float) -> str:
-    """An SVG with both axes; time runs from `begin` to `end`."""
-    marks = ticks(max((value for _, points in lines for _, value in points), default=0), 1024 if unit == "bytes" else 10)
+def level_of(value: float, steps: list) -> str:
+    """The colour of a value by the panel's thresholds; None: it has none."""
+    return next((LEVEL_COLORS[step["color"]] for step in reversed(steps) if step["value"] is None or value >= step["value"]), None)
+
+
+def scale(lines: list, field: dict) -> list:
+    """Marks of the axis of values: from 0, or from the panel's own soft limits as far as the values are inside."""
+    values = [value for _, points in lines for _, value in points]
+    low, high = (field.get("custom", {}).get(f"axisSoft{end}", 0) for end in ("Min", "Max"))
+    if low > 0 and min(values) >= low and max(values) <= high:
+        return [low + (high - low) * i / 4 for i in range(5)]
+    return ticks(max([high, *values]), 1024 if field["unit"] == "bytes" else 10)
+
+
+def graph(lines: list, field: dict, begin: float, end: float, moments: list) -> str:
+    """An SVG with both axes; time runs from `begin` to `end`. Thresholds are dashed; `moments` are (colour, time) of annotations."""
+    unit, marks = field["unit"], scale(lines, field)
     x = lambda when: LEFT + (when - begin) / (end - begin) * (WIDTH - LEFT - 6)
-    y = lambda value: 8 + (1 - value / marks[-1]) * PLOT_HEIGHT
+    y = lambda value: 8 + (1 - (value - marks[0]) / (marks[-1] - marks[0])) * PLOT_HEIGHT
     parts = [f'<line class="grid" x1="{LEFT}" x2="{WIDTH}" y1="{y(mark):.1f}" y2="{y(mark):.1f}"/>'
              f'<text x="{LEFT - 5}" y="{y(mark) + 3:.1f}" text-anchor="end">{text_of(mark, unit)}</text>' for mark in marks]
     for fraction in (0.1, 0.5, 0.9):
         when = begin + fraction * (end - begin)
         parts.append(f'<text x="{x(when):.1f}" y="{PLOT_HEIGHT + 8 + BOTTOM - 4}" text-anchor="middle">{time.strftime("%H:%M:%S", time.localtime(when))}</text>')
+    for step in field.get("thresholds", {}).get("steps", []):
+        if step["value"] is not None and marks[0] <= step["value"] <= marks[-1]:
+            at = f'{y(step["value"]):.1f}'
+            parts.append(f'<line x1="{LEFT}" x2="{WIDTH}" y1="{at}" y2="{at}" stroke-dasharray="4" stroke="{LEVEL_COLORS[step["color"]]}"/>')
+    for color, when in moments:
+        parts.append(f'<line x1="{x(when):.1f}" x2="{x(when):.1f}" y1="8" y2="{PLOT_HEIGHT + 8}" stroke-opacity=".25" stroke="{LEVEL_COLORS[color]}"/>')
     for i, (_, points) in enumerate(lines):
         path = " ".join(f"{x(when):.1f},{y(value):.1f}" for when, value in points)
         parts.append(f'<polyline fill="none" stroke="{COLORS[i % len(COLORS)]}" stroke-width="1.5" points="{path}"/>')
@@ -117,14 +139,35 @@ def legend_list(lines: list) -> str:
     return f"<ul>{''.join(items)}</ul>"
 
 
-def panel_html(panel: dict, lines: list, begin: float, end: float) -> str:
-    unit = panel["fieldConfig"]["defaults"]["unit"]
-    if not lines:
+def timeline(lines: list, steps: list, begin: float, end: float) -> str:
+    """A row for each line, coloured by its value from moment to moment."""
+    x = lambda when: 110 + (when - begin) / (end - begin) * (2 * WIDTH - 116)
+    parts = []
+    for row, (name, points) in enumerate(lines):
+        parts.append(f'<text x="104" y="{20 * row + 14}" text-anchor="end">{html.escape(name)}</text>')
+        ends = [when for when, _ in points[1:]] + [end]
+        for (when, value), until in zip(points, ends):
+            parts.append(f'<rect x="{x(when):.1f}" y="{20 * row + 2}" width="{x(until) - x(when) + 0.3:.1f}" height="16" fill="{level_of(value, steps)}"/>')
+    return f'<svg viewBox="0 0 {2 * WIDTH} {20 * len(lines) + 4}">{"".join(parts)}</svg>'
+
+
+def panel_html(panel: dict, lines: list, begin: float, end: float, moments: list) -> str:
+    field = panel["fieldConfig"]["defaults"]
+    steps = field.get("thresholds", {}).get("steps", [])
+    if panel["type"] == "table":
+        rows = [name for name, points in lines if points[-1][0] > end - (end - begin) / 20]
+        body = "<table>" + "".join(f"<tr><td>{html.escape(name)}</td></tr>" for name in rows) + "</table>" if rows else f'<div class="stat">{field["noValue"]}</div>'
+    elif not lines:
         body = '<div class="stat">–</div>'
     elif panel["type"] == "stat":
-        body = f'<div class="stat">{text_of(lines[0][1][-1][1], unit)}</div>'
+        value = lines[0][1][-1][1]
+        color = level_of(value, steps)
+        style = f' level" style="background: {color}' if color else ""
+        body = f'<div class="stat{style}">{text_of(value, field["unit"])}</div>'
+    elif panel["type"] == "state-timeline":
+        body = timeline(lines, steps, begin, end)
     else:
-        body = graph(lines, unit, begin, end) + legend_list(lines)
+        body = graph(lines, field, begin, end, moments) + legend_list(lines)
     at = panel["gridPos"]
     return (f'<section style="grid-area: {at["y"] + 1} / {at["x"] + 1} / span {at["h"]} / span {at["w"]}"><h2>{html.escape(panel["title"])}</h2>'
             f'<p>{html.escape(panel["description"])}</p>{body}</section>')
@@ -133,11 +176,13 @@ def panel_html(panel: dict, lines: list, begin: float, end: float) -> str:
 def page(board: dict, prometheus: Prometheus) -> tuple:
     """The board's HTML, and the titles of panels that showed nothing."""
     sections, empty = [], []
+    moments = [(each["iconColor"], when) for each in board["annotations"]["list"]
+               for _, points in prometheus.lines({"expr": each["expr"], "legendFormat": ""}) for when, _ in points]
     for panel in board["panels"]:
         lines = [line for target in panel["targets"] for line in prometheus.lines(target)]
         if not lines:
             empty.append(panel["title"])
-        sections.append(panel_html(panel, lines, prometheus.begin, prometheus.end))
+        sections.append(panel_html(panel, lines, prometheus.begin, prometheus.end, moments))
     title = html.escape(board["title"])
     return (f'<!doctype html><html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width"><title>{title}</title>'
             f"<style>{STYLE}</style><h1>{title}</h1><main>{''.join(sections)}</main></html>\n"), empty

@@ -21,8 +21,8 @@ COLUMNS = text_sharding("{devices=[1,4]<=[4]}", 3, 2, 1, 0)
 PATIENCE_SECONDS = 90
 VARIABLES = {"$__rate_interval": "15s", "$__range": "5m", "$namespace": ".*", "$job": ".+", "$instance": ".+"}
 # Panels without data, and why.
-EMPTY = {"Buffers of what they may take": "no worker of this cluster has a memory_limit_bytes",
-         "Certificate left": "this cluster has no TLS", "Life left of certificates": "this cluster has no TLS"}
+EMPTY = {"Firing alerts": "this Prometheus has no rules", "Memory for shards, of the limit": "no worker of this cluster has a memory_limit_bytes",
+         "Time until the certificate expires": "this cluster has no TLS", "Certificate lifetime left": "this cluster has no TLS"}
 
 
 def panels() -> dict:
@@ -30,10 +30,11 @@ def panels() -> dict:
     found = {}
     for path in sorted(BOARDS.glob("*.json")):
         for panel in json.loads(path.read_text())["panels"]:
-            text = panel["targets"][0]["expr"]
-            for name, value in VARIABLES.items():
-                text = text.replace(name, value)
-            found[panel["title"]] = text
+            for i, target in enumerate(panel["targets"]):
+                text = target["expr"]
+                for name, value in VARIABLES.items():
+                    text = text.replace(name, value)
+                found[panel["title"] if i == 0 else f'{panel["title"]} {target["legendFormat"]}'] = text
     return found
 
 

@@ -51,6 +51,23 @@ class BoardPageTest(unittest.TestCase):
                 self.assertGreaterEqual(marks[-1] * (1 + 1e-9), top)
                 self.assertLessEqual(len(marks), 6, (top, base))
 
+    def test_values_have_the_colour_of_their_level(self):
+        steps = [{"color": "red", "value": None}, {"color": "green", "value": 1}, {"color": "orange", "value": 3}]
+        for value, color in ((0, "red"), (1, "green"), (2.9, "green"), (3, "orange")):
+            self.assertEqual(board_page.level_of(value, steps), board_page.LEVEL_COLORS[color])
+        self.assertIsNone(board_page.level_of(1, []))
+
+    def test_an_objective_is_seen_while_values_are_near_it(self):
+        field = {"unit": "percentunit", "custom": {"axisSoftMin": 0.98, "axisSoftMax": 1}}
+        self.assertEqual([board_page.scale([("a", [(0, 0.99)])], field)[i] for i in (0, -1)], [0.98, 1])
+        self.assertEqual(board_page.scale([("a", [(0, 0.5)])], field)[0], 0)
+
+    def test_a_timeline_shows_since_when(self):
+        steps = [{"color": "green", "value": None}, {"color": "red", "value": 1}]
+        drawn = board_page.timeline([("<lost>", [(0, 0.0), (50, 2.0)])], steps, 0, 100)
+        self.assertIn("&lt;lost&gt;", drawn)
+        self.assertEqual([drawn.count(board_page.LEVEL_COLORS[color]) for color in ("green", "red")], [1, 1])
+
     def test_variables_are_put_in_the_longest_first(self):
         self.assertEqual(board_page.expression("x{$job} $job_name", {"job": "J", "job_name": "N"}), "x{J} N")
 

@@ -5,6 +5,8 @@ import re
 import tempfile
 import unittest
 
+import yaml
+
 import support
 from support import CHART, ROOT, faults_of_query, metric_table, run
 
@@ -29,15 +31,18 @@ def plain(expression: str) -> str:
 
 class BoardsTest(unittest.TestCase):
     def panels(self) -> list:
-        return [(panel, panel["targets"][0]["expr"]) for board in boards() for panel in board["panels"]]
+        return [(panel, target["expr"]) for board in boards() for panel in board["panels"] for target in panel["targets"]]
+
+    def annotations(self) -> list:
+        return [each for board in boards() for each in board["annotations"]["list"]]
 
     def test_they_are_what_the_script_writes(self):
         check = run("/usr/bin/python3", ROOT / "helm" / "boards.py", "--check")
         self.assertEqual(check.returncode, 0, check.stdout + check.stderr)
 
     def test_every_query_is_of_series_that_exist(self):
-        for _, expression in self.panels():
-            self.assertEqual(faults_of_query(plain(expression)), [], expression)
+        for expression in [expression for _, expression in self.panels()] + [each["expr"] for each in self.annotations()]:
+            self.assertEqual(faults_of_query(plain(expression), recorded={"ALERTS"}), [], expression)
 
     def test_faults_are_found(self):
         for wrong in ["remesh_worker", 'rate(remesh_executions_total{result="x"}[5m])', "sum by (host) (remesh_states)",
@@ -50,7 +55,8 @@ class BoardsTest(unittest.TestCase):
         self.assertEqual(set(metric_table()) - shown, set(NOT_SHOWN))
 
     def test_prometheus_parses_every_query(self):
-        rules = [{"record": f"panel_{number}", "expr": plain(expression)} for number, (_, expression) in enumerate(self.panels())]
+        queries = [expression for _, expression in self.panels()] + [each["expr"] for each in self.annotations()]
+        rules = [{"record": f"panel_{number}", "expr": plain(expression)} for number, expression in enumerate(queries)]
         with tempfile.NamedTemporaryFile("w", suffix=".yaml") as file:
             json.dump({"groups": [{"name": "panels", "rules": rules}]}, file)
             file.flush()
@@ -73,8 +79,52 @@ class BoardsTest(unittest.TestCase):
     def test_every_query_follows_the_variables(self):
         for _, expression in self.panels():
             for selector in re.findall(r"\{([^}]*)\}", expression):
-                for name in ("namespace", "job", "instance"):
+                # An alert has the labels of its rule's result.
+                for name in ("namespace",) if "alertname" in selector else ("namespace", "job", "instance"):
                     self.assertIn(f'{name}=~"${name}"', selector)
+
+    def test_the_overview_begins_with_what_is_wrong(self):
+        first = next(board for board in boards() if board["uid"] == "remesh-overview")["panels"][:2]
+        self.assertEqual([panel["type"] for panel in first], ["state-timeline", "table"])
+        self.assertEqual({panel["gridPos"]["y"] for panel in first}, {0})
+        self.assertIn('ALERTS{alertname=~"Remesh.*",alertstate="firing"', first[1]["targets"][0]["expr"])
+
+    def test_what_alerts_watch_has_a_good_and_a_bad_colour(self):
+        """A panel that shows a series which a simple rule compares with a number says where it turns bad."""
+        rules = yaml.safe_load((CHART / "files" / "rules.yaml").read_text())["groups"]
+        watched = {found[1] for group in rules for rule in group["rules"] if "alert" in rule
+                   for found in [re.fullmatch(r"(remesh_\w+)(?:\{[^}]*\})? (?:>|==|<) [\d.]+", rule["expr"])] if found}
+        self.assertGreater(len(watched), 6)
+        plain_panels = {name: [panel for panel, expression in self.panels() if re.fullmatch(rf"(?:sum|max|min)(?: by \([\w, ]+\))? ?\({name}\{{.*\}}\)", expression)]
+                        for name in watched - {"remesh_states", "remesh_workers"}}
+        for name, found in plain_panels.items():
+            self.assertTrue(found, name)
+            for panel in found:
+                self.assertIn("thresholds", panel["fieldConfig"]["defaults"], panel["title"])
+
+    def test_objectives_can_be_seen(self):
+        found = {panel["title"]: panel["fieldConfig"]["defaults"] for panel, _ in self.panels() if "objective" in panel["title"]}
+        self.assertEqual(len(found), 2)
+        for title, field in found.items():
+            objective, scale = field["thresholds"]["steps"][1]["value"], field["custom"]
+            self.assertNotIn("min", field, title)
+            place = (objective - scale["axisSoftMin"]) / (scale["axisSoftMax"] - scale["axisSoftMin"])
+            self.assertTrue(0.2 < place < 0.8, title)
+
+    def test_legends_are_shown(self):
+        for panel, _ in self.panels():
+            if panel["type"] == "timeseries":
+                self.assertTrue(panel["options"]["legend"]["showLegend"], panel["title"])
+
+    def test_moves_are_annotated(self):
+        for board in boards():
+            self.assertEqual([each["name"] for each in board["annotations"]["list"]], ["Moves", "Failed moves"])
+
+    def test_watches_that_end_are_no_failures(self):
+        expression = next(expression for panel, expression in self.panels() if panel["title"] == "Calls that failed, by code")
+        unary, streams = expression.split(" or ")
+        self.assertIn('grpc_type="unary",grpc_code!~"OK|Cancelled"', unary)
+        self.assertIn('grpc_type!="unary",grpc_code!~"OK|Cancelled|DeadlineExceeded|Unavailable"', streams)
 
     def test_panels_say_what_they_show(self):
         for panel, _ in self.panels():
