@@ -27,7 +27,7 @@ import numpy as np
 
 import remesh
 from remesh import errors, job, storage
-from remesh.job import leaving, pieces, reserving, restoring, saving, worlds
+from remesh.job import finishing, leaving, pieces, reserving, restoring, saving, worlds
 from remesh.state import State
 from remesh.worker import LocalState
 
@@ -157,14 +157,14 @@ def plant(bug: str) -> None:
 
         LocalState.seal = sealed
     elif bug == "older deleted first":
-        commit = saving.Saver._seal
+        commit = finishing.Finisher._seal
 
         def early(self, save, *rest):
-            if self._group.rank == 0:
+            if self._decides:
                 self._delete_older(save.name)
             commit(self, save, *rest)
 
-        saving.Saver._seal = early
+        finishing.Finisher._seal = early
     elif bug == "reserved restored":
         restoring.RESERVED = "none"
         restoring.WHOLE = ("READY", "DEGRADED", "BUILDING")

@@ -13,7 +13,7 @@ import job_kills
 
 import remesh
 from remesh import errors, job, local_group, names
-from remesh.job import reserving, saving, worlds
+from remesh.job import finishing, reserving, saving, worlds
 from remesh.testing import LocalCluster
 from remesh.worker import LocalState
 
@@ -267,7 +267,7 @@ class ReserveTest(unittest.TestCase):
         self.assertEqual([state.step for state in self.states().values()], [2])
 
     def test_finds_a_reserved_state_that_counts_as_kept(self):
-        with mock.patch.object(saving.Saver, "_left_over", return_value=False):
+        with mock.patch.object(finishing.Finisher, "_left_over", return_value=False):
             with self.assertRaises(AssertionError):
                 self.check_unwritten_states_do_not_count()
 

@@ -91,7 +91,7 @@ class TroubleTest(JobCase):
         return mock.patch.object(owner, attribute, fails)
 
     def test_an_error_of_process_0_in_a_save_is_raised_by_all(self):
-        for part in ("_shares_extras", "_decide", "_write"):
+        for part in ("_decide", "_check_memory", "_write"):
 
             def saves(core, part=part):
                 world = World(core.rank, core.size, values(1))

@@ -15,7 +15,8 @@ from remesh.job.leaving import Decision, GroupNotice, Notice, Reason, ask_for_si
 from remesh.job.members import Members, introduction
 from remesh.job.pieces import Piece
 from remesh.job.restoring import Described, Found, Restorer
-from remesh.job.saving import Save, Saver, Settings
+from remesh.job.save import Save
+from remesh.job.saving import Saver, Settings
 from remesh.job.worlds import Worlds
 from remesh.server_group import ServerGroup, again
 from remesh.world_place import Place, present_place

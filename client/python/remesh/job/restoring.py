@@ -14,7 +14,7 @@ from remesh.job import extras, pieces
 from remesh.job.errors import NotCovered, StructureMismatch
 from remesh.job.members import Members
 from remesh.job.pieces import Shards
-from remesh.job.saving import structure_digest
+from remesh.job.requests import structure_digest
 from remesh.job.worlds import RESERVED, WHOLE, WRITTEN, Worlds
 from remesh.move import Moved
 from remesh.state import State
