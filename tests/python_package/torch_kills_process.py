@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The keeper of torch_kills_test.py: the worlds of client/python/tests/job_kills.py, whose processes are a torch job."""
-import json
-import os
+import contextlib
 import pathlib
 import sys
 import tempfile
@@ -44,8 +43,7 @@ def run(order, rank, _):
     if order.get("bug"):
         job_kills.plant(order["bug"])
     size = len(order["sockets"])
-    store = pathlib.Path(tempfile.gettempdir()) / f"torch-kills-{os.getppid()}-{order['pipe']}-{os.getpgid(0)}"
-    dist.init_process_group("gloo", f"file://{store}", rank=rank, world_size=size)
+    dist.init_process_group("gloo", f"file://{order['folder']}/rendezvous", rank=rank, world_size=size)
     client = remesh.connect(order["sockets"][rank], order["server"])
     job = remesh.torch.Job(order["job"], client=client, patience=20.0, commit_seconds=20.0, reserve=order["reserve"])
     state = state_dict(0, size)
@@ -54,11 +52,18 @@ def run(order, rank, _):
         check(state, found, size)
     save = lambda step: job.save(state_dict(step, size), step, extra={"rank": rank, "step": step}, block=True)
     calls = {"restore": lambda: job.load(state), "leaving": lambda: job.leaving(0)}
-    report = job_kills.live(order, rank, job, found.step if found else None, save, calls)
-    store.unlink(missing_ok=True)
-    return report
+    return job_kills.live(order, rank, job, found.step if found else None, save, calls)
+
+
+@contextlib.contextmanager
+def surroundings(order):
+    """A folder of each world's own. A rendezvous file named by process ids, which are used again in a
+    long run, may be an earlier world's, and names ports that are closed."""
+    with tempfile.TemporaryDirectory(prefix="torch-kills-") as order["folder"]:
+        yield
 
 
 if __name__ == "__main__":
     job_kills.run = run
+    job_kills.surroundings = surroundings
     job_kills.keeper()
