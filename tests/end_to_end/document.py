@@ -45,13 +45,13 @@ class DocumentTest(unittest.TestCase):
             text = text.replace(old, new)
         return text
 
-    def run_commands(self, name: str, blocks: int) -> str:
-        """What the document's shell blocks print, of which it must have so many, and which must succeed."""
+    def run_commands(self, name: str, blocks: int, server: bool = True) -> str:
+        """What the document's shell blocks print, of which it must have so many, and which must succeed. `server`: whether REMESH_SERVER names one."""
         found = re.findall(r"^```sh\n(.*?)^```", (ROOT / "docs" / name).read_text(), re.DOTALL | re.MULTILINE)
         self.assertEqual(len(found), blocks)
         script = "set -e\n" + self._exchange("".join(found)).replace("$PWD/build/release/bin", str(BIN_DIR))
         # Debian's python3, which has NumPy, before any other.
-        env = {**os.environ, "PATH": f"/usr/bin:{os.environ['PATH']}", "REMESH_SERVER": self.exchanged["127.0.0.1:7070"]}
+        env = {**os.environ, "PATH": f"/usr/bin:{os.environ['PATH']}", "REMESH_SERVER": self.exchanged["127.0.0.1:7070"] if server else ""}
         with subprocess.Popen(["bash", "-c", script], cwd=ROOT, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                               start_new_session=True, env=env) as process:
             alarm = threading.Timer(SECONDS, os.killpg, (process.pid, signal.SIGKILL))
