@@ -17,10 +17,10 @@ import urllib.request
 from boards import FOLDER
 
 POINTS = 240  # of a line, at most
-WIDTH, PLOT_HEIGHT, LEFT, BOTTOM = 420, 150, 58, 18
+WIDTH, PLOT_HEIGHT, LEFT, BOTTOM = 420, 96, 58, 18
 COLORS = ("#3274d9", "#d9622b", "#299c46", "#a352cc", "#c4a000", "#0e8f8f", "#d0407f", "#7a6a58")
 LINES_MAX = 12  # in a legend
-LEVEL_COLORS = {"green": "#299c46", "orange": "#d9822b", "red": "#c4162a", "blue": "#3274d9"}
+LEVEL_COLORS = {"green": "#299c46", "orange": "#d9822b", "red": "#c4162a", "blue": "#3274d9", "purple": "#a352cc"}
 STYLE = """
 body { margin: 16px; font: 13px system-ui, sans-serif; background: #f4f5f5; color: #24292e }
 main { display: grid; grid-template-columns: repeat(24, 1fr); grid-auto-rows: 24px; gap: 8px }
@@ -110,7 +110,13 @@ def scale(lines: list, field: dict) -> list:
     return ticks(max([high, *values]), 1024 if field["unit"] == "bytes" else 10)
 
 
-def graph(lines: list, field: dict, begin: float, end: float, moments: list) -> str:
+def colors_of(lines: list, overrides: list) -> list:
+    """A colour for each line: its own, if the panel has one for its name."""
+    own = {each["matcher"]["options"]: LEVEL_COLORS[each["properties"][0]["value"]["fixedColor"]] for each in overrides}
+    return [own.get(name, COLORS[i % len(COLORS)]) for i, (name, _) in enumerate(lines)]
+
+
+def graph(lines: list, colors: list, field: dict, begin: float, end: float, moments: list) -> str:
     """An SVG with both axes; time runs from `begin` to `end`. Thresholds are dashed; `moments` are (colour, time) of annotations."""
     unit, marks = field["unit"], scale(lines, field)
     x = lambda when: LEFT + (when - begin) / (end - begin) * (WIDTH - LEFT - 6)
@@ -128,12 +134,12 @@ def graph(lines: list, field: dict, begin: float, end: float, moments: list) -> 
         parts.append(f'<line x1="{x(when):.1f}" x2="{x(when):.1f}" y1="8" y2="{PLOT_HEIGHT + 8}" stroke-opacity=".25" stroke="{LEVEL_COLORS[color]}"/>')
     for i, (_, points) in enumerate(lines):
         path = " ".join(f"{x(when):.1f},{y(value):.1f}" for when, value in points)
-        parts.append(f'<polyline fill="none" stroke="{COLORS[i % len(COLORS)]}" stroke-width="1.5" points="{path}"/>')
+        parts.append(f'<polyline fill="none" stroke="{colors[i]}" stroke-width="1.5" points="{path}"/>')
     return f'<svg viewBox="0 0 {WIDTH} {PLOT_HEIGHT + 8 + BOTTOM}">{"".join(parts)}</svg>'
 
 
-def legend_list(lines: list) -> str:
-    items = [f'<li><span style="color: {COLORS[i % len(COLORS)]}">■</span> {html.escape(name)}</li>' for i, (name, _) in enumerate(lines[:LINES_MAX])]
+def legend_list(lines: list, colors: list) -> str:
+    items = [f'<li><span style="color: {colors[i]}">■</span> {html.escape(name)}</li>' for i, (name, _) in enumerate(lines[:LINES_MAX])]
     if len(lines) > LINES_MAX:
         items.append(f"<li>and {len(lines) - LINES_MAX} more</li>")
     return f"<ul>{''.join(items)}</ul>"
@@ -167,7 +173,8 @@ def panel_html(panel: dict, lines: list, begin: float, end: float, moments: list
     elif panel["type"] == "state-timeline":
         body = timeline(lines, steps, begin, end)
     else:
-        body = graph(lines, field, begin, end, moments) + legend_list(lines)
+        colors = colors_of(lines, panel["fieldConfig"]["overrides"])
+        body = graph(lines, colors, field, begin, end, moments) + legend_list(lines, colors)
     at = panel["gridPos"]
     return (f'<section style="grid-area: {at["y"] + 1} / {at["x"] + 1} / span {at["h"]} / span {at["w"]}"><h2>{html.escape(panel["title"])}</h2>'
             f'<p>{html.escape(panel["description"])}</p>{body}</section>')

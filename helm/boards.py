@@ -191,6 +191,17 @@ LEVELS = {
 SCALES = {"Moves that succeed, objective 99.5 %": {"axisSoftMin": 0.98, "axisSoftMax": 1}, "Server errors, objective 0.1 %": {"axisSoftMin": 0, "axisSoftMax": 0.002}}
 
 
+# Lines that mean the same in every panel have the same colour.
+LINES = {"ready": "green", "succeeded": "green", "ok": "green", "moving": "blue", "building": "purple", "degraded": "orange", "cancelled": "orange", "lost": "red", "failed": "red"}
+
+
+def overrides_json(panel: Panel) -> list:
+    if panel.kind != "timeseries" or panel.legend not in ("{{phase}}", "{{outcome}}"):
+        return []
+    return [{"matcher": {"id": "byName", "options": name}, "properties": [{"id": "color", "value": {"mode": "fixed", "fixedColor": color}}]}
+            for name, color in LINES.items()]
+
+
 def queries(panel: Panel) -> list:
     """(legend, query) pairs."""
     pairs = panel.query if isinstance(panel.query, tuple) else ((panel.legend or panel.title, panel.query),)
@@ -233,7 +244,7 @@ def panel_json(panel: Panel, identity: int, place: dict) -> dict:
     targets = [{"refId": chr(ord("A") + i), "datasource": SOURCE, "expr": query, "legendFormat": legend, **instant}
                for i, (legend, query) in enumerate(queries(panel))]
     return {"id": identity, "type": panel.kind, "title": panel.title, "description": panel.words, "datasource": SOURCE, "gridPos": place,
-            "fieldConfig": {"defaults": field_json(panel), "overrides": []}, "options": options_json(panel), "targets": targets,
+            "fieldConfig": {"defaults": field_json(panel), "overrides": overrides_json(panel)}, "options": options_json(panel), "targets": targets,
             **({"transformations": [COLUMNS_OF_ALERTS]} if panel.kind == "table" else {})}
 
 

@@ -4,6 +4,7 @@ import argparse
 import json
 import pathlib
 import random
+import re
 import shutil
 import subprocess
 import sys
@@ -17,7 +18,7 @@ sys.path[:0] = [str(ROOT / "helm"), str(ROOT / "build" / "release" / "python")]
 import board_page
 import grpc
 from remesh.testing import LocalCluster
-from remesh.trainer import Trainer
+from remesh.trainer import ExecutionFailed, Trainer
 from remesh.v1 import plan_pb2, plan_pb2_grpc, reshard_pb2, sharding_pb2, state_pb2, topology_pb2
 
 STATE = "jobs/llm/states/train"
@@ -77,8 +78,11 @@ def targets_of(cluster: LocalCluster) -> str:
 
 
 def start_prometheus(folder: pathlib.Path, targets: pathlib.Path) -> subprocess.Popen:
+    """With the chart's alerts, which fire without waiting."""
+    rules = (ROOT / "helm" / "remesh" / "files" / "rules.yaml").read_text()
+    (folder / "rules.yaml").write_text(re.sub(r"(?m)^    for: \w+\n", "", rules))
     (folder / "prometheus.yml").write_text(json.dumps({
-        "global": {"scrape_interval": "1s"}, "scrape_configs": [{"job_name": "remesh", "file_sd_configs": [{"files": [str(targets)]}]}]}))
+        "global": {"scrape_interval": "1s", "evaluation_interval": "1s"}, "rule_files": [str(folder / "rules.yaml")], "scrape_configs": [{"job_name": "remesh", "file_sd_configs": [{"files": [str(targets)]}]}]}))
     process = subprocess.Popen(["prometheus", f"--config.file={folder}/prometheus.yml", f"--storage.tsdb.path={folder}/data",
                                 f"--web.listen-address={PROMETHEUS}", "--log.level=error"])
     for _ in range(100):
@@ -93,20 +97,49 @@ def start_prometheus(folder: pathlib.Path, targets: pathlib.Path) -> subprocess.
     sys.exit("board-pictures: Prometheus does not answer")
 
 
-def put_under_load(cluster: LocalCluster, targets: pathlib.Path, seconds: float) -> None:
-    """Steady, but for one worker that dies half way and comes back, with another port."""
-    load, begin, victim = Load(cluster), time.monotonic(), cluster.host_names[-1]
-    died = False
+# ---- what happens half way ----
+
+def restart_worker(cluster: LocalCluster, targets: pathlib.Path) -> None:
+    """It comes back, with another port."""
+    victim = cluster.host_names[-1]
+    cluster.workers[victim].kill()
+    time.sleep(8)
+    cluster.start_worker(victim)
+    targets.write_text(targets_of(cluster))
+
+
+def lose_worker(cluster: LocalCluster, _) -> None:
+    cluster.workers[cluster.host_names[-1]].kill()
+
+
+def lose_journal(cluster: LocalCluster, _) -> None:
+    for file in cluster.root.glob("journal.db*"):
+        file.unlink()
+
+
+def lose_server(cluster: LocalCluster, _) -> None:
+    cluster.kill_server()
+
+
+TROUBLES = {"none": lambda *_: None, "restart": restart_worker, "worker": lose_worker, "journal": lose_journal, "server": lose_server}
+
+
+def put_under_load(cluster: LocalCluster, targets: pathlib.Path, seconds: float, trouble: str) -> None:
+    """Steady; half way the trouble happens, after which calls may fail."""
+    load, begin, happened = Load(cluster), time.monotonic(), False
     while time.monotonic() < begin + seconds:
-        load.move()
-        for ask in (load.ask, load.ask, load.ask_nonsense):
-            ask()
-        if not died and time.monotonic() > begin + seconds / 2:
-            died = True
-            cluster.workers[victim].kill()
-            time.sleep(8)
-            cluster.start_worker(victim)
-            targets.write_text(targets_of(cluster))
+        try:
+            load.move()
+            for ask in (load.ask, load.ask, load.ask_nonsense):
+                ask()
+        except (grpc.RpcError, ExecutionFailed, TimeoutError) as error:
+            if not happened:
+                raise
+            print(f"after {trouble}: {type(error).__name__}", file=sys.stderr)
+            time.sleep(1)
+        if not happened and time.monotonic() > begin + seconds / 2:
+            happened = True
+            TROUBLES[trouble](cluster, targets)
         time.sleep(random.uniform(0, 0.3))
 
 
@@ -126,6 +159,7 @@ def main():
     parser = argparse.ArgumentParser(description="Draws every Grafana board from a live cluster of this machine.")
     parser.add_argument("--folder", type=pathlib.Path, default=ROOT / "build" / "boards", help="where pages and pictures go (default: build/boards)")
     parser.add_argument("--seconds", type=float, default=90, help="of load (default: %(default)s)")
+    parser.add_argument("--trouble", choices=TROUBLES, default="restart", help="what happens half way (default: %(default)s)")
     asked = parser.parse_args()
     if not shutil.which("prometheus"):
         sys.exit("board-pictures: no prometheus is installed")
@@ -135,7 +169,7 @@ def main():
         targets.write_text(targets_of(cluster))
         prometheus = start_prometheus(pathlib.Path(root), targets)
         try:
-            put_under_load(cluster, targets, asked.seconds)
+            put_under_load(cluster, targets, asked.seconds, asked.trouble)
             empty = board_page.write_pages(f"http://{PROMETHEUS}", asked.folder.resolve(), asked.seconds, "10s")
         finally:
             prometheus.terminate()

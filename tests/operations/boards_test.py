@@ -111,6 +111,12 @@ class BoardsTest(unittest.TestCase):
             place = (objective - scale["axisSoftMin"]) / (scale["axisSoftMax"] - scale["axisSoftMin"])
             self.assertTrue(0.2 < place < 0.8, title)
 
+    def test_what_is_lost_or_failed_is_red(self):
+        for title, name in (("States by phase", "lost"), ("Moves by outcome", "failed")):
+            panel = next(panel for panel, _ in self.panels() if panel["title"] == title)
+            color = {each["matcher"]["options"]: each["properties"][0]["value"]["fixedColor"] for each in panel["fieldConfig"]["overrides"]}
+            self.assertEqual(color[name], "red")
+
     def test_legends_are_shown(self):
         for panel, _ in self.panels():
             if panel["type"] == "timeseries":
