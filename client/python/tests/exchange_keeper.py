@@ -19,7 +19,7 @@ from remesh.world_place import Place
 
 VICTIM = 5
 MODES = ("barrier", "agree", "broadcast", "gather", "gather_all")
-STOPPED_SECONDS = 3.0  # the deadline of a round that lacks a stopped member
+STOPPED_SECONDS = 4.0  # the deadline of a round that lacks a stopped member
 DEADLINE = 60.0
 
 
@@ -36,7 +36,8 @@ def caught(call):
             result = b",".join(result)
         return f"OK {(result or b'').decode()}", None
     except errors.RemeshError as error:
-        return f"{error.reason}: {error.message}", error
+        reason = "SERVER_AWAY" if isinstance(error, errors.ServerAway) else error.reason
+        return f"{reason}: {error.message}", error
 
 
 def join(order, rank):

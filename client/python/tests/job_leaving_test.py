@@ -6,7 +6,7 @@ import unittest
 
 import job_kills
 import remesh
-from remesh import job, local_group
+from remesh import errors, job, local_group
 from remesh.job import Reason
 from remesh.testing import LocalCluster
 
@@ -98,6 +98,18 @@ class LeavingTest(unittest.TestCase):
     def test_without_exit_the_status_is_there_to_be_asked(self):
         outcome = self.world("stay", 1, 100, self.tells(0, 0), exit=False)
         self.assertEqual(outcome, (0, [2], 1, 143))
+
+    # Regression: a step at which processes exchange nothing said that all was
+    # well.
+    def test_a_step_without_an_exchange_says_who_has_died(self):
+        (member,) = local_group.LocalGroup.make(1)
+        lost = errors.MemberLost("3@host-b is lost", metadata={"rank": "3", "host": "host-b"})
+        with remesh.connect(self.cluster.worker_socket("host-0")) as client:
+            with job.Core("died", client=client, job_group=member) as core:
+                self.assertFalse(core.leaving(0))
+                member.failure = lambda: lost
+                with self.assertRaisesRegex(errors.MemberLost, "3@host-b is lost"):
+                    core.leaving(1)
 
     def test_an_error_is_not_hidden_by_the_exit(self):
         (member,) = local_group.LocalGroup.make(1)
