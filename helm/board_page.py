@@ -151,19 +151,26 @@ def timeline(lines: list, steps: list, begin: float, end: float) -> str:
     parts = []
     for row, (name, points) in enumerate(lines):
         parts.append(f'<text x="104" y="{20 * row + 14}" text-anchor="end">{html.escape(name)}</text>')
-        ends = [when for when, _ in points[1:]] + [end]
-        for (when, value), until in zip(points, ends):
+        times = [when for when, _ in points] + [end]
+        step = min(later - when for when, later in zip(times, times[1:])) if len(points) > 1 else end - begin
+        for (when, value), later in zip(points, times[1:]):
+            until = min(later, when + 2 * step)  # where a series ends there is nothing
             parts.append(f'<rect x="{x(when):.1f}" y="{20 * row + 2}" width="{x(until) - x(when) + 0.3:.1f}" height="16" fill="{level_of(value, steps)}"/>')
     return f'<svg viewBox="0 0 {2 * WIDTH} {20 * len(lines) + 4}">{"".join(parts)}</svg>'
+
+
+def is_recent(line: tuple, begin: float, end: float) -> bool:
+    """Whether the series still has values."""
+    return line[1][-1][0] > end - (end - begin) / 20
 
 
 def panel_html(panel: dict, lines: list, begin: float, end: float, moments: list) -> str:
     field = panel["fieldConfig"]["defaults"]
     steps = field.get("thresholds", {}).get("steps", [])
     if panel["type"] == "table":
-        rows = [name for name, points in lines if points[-1][0] > end - (end - begin) / 20]
+        rows = [name for name, points in lines if is_recent((name, points), begin, end)]
         body = "<table>" + "".join(f"<tr><td>{html.escape(name)}</td></tr>" for name in rows) + "</table>" if rows else f'<div class="stat">{field["noValue"]}</div>'
-    elif not lines:
+    elif not lines or panel["type"] == "stat" and not is_recent(lines[0], begin, end):
         body = '<div class="stat">–</div>'
     elif panel["type"] == "stat":
         value = lines[0][1][-1][1]

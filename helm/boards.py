@@ -240,7 +240,8 @@ COLUMNS_OF_ALERTS = {"id": "organize", "options": {
 
 
 def panel_json(panel: Panel, identity: int, place: dict) -> dict:
-    instant = {"instant": True, "format": "table"} if panel.kind == "table" else {}
+    # A value of now: where the series has ended there is none, and not the last one that was.
+    instant = {"table": {"instant": True, "format": "table"}, "stat": {"instant": True}}.get(panel.kind, {})
     targets = [{"refId": chr(ord("A") + i), "datasource": SOURCE, "expr": query, "legendFormat": legend, **instant}
                for i, (legend, query) in enumerate(queries(panel))]
     return {"id": identity, "type": panel.kind, "title": panel.title, "description": panel.words, "datasource": SOURCE, "gridPos": place,
