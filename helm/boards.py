@@ -135,17 +135,17 @@ BOARDS = {
         Panel("Plans waiting to be made ahead", "Plans that were asked for ahead.", "none", "sum(remesh_plan_precompute_waiting{CHOSEN})"),
     ],
     "control": [
-        Panel("Calls by method", "Calls that ended, on servers and workers.", "reqps", rate("grpc_server_handled_total", "grpc_service, grpc_method"), "{{grpc_service}}/{{grpc_method}}"),
+        Panel("Calls by method", "Calls that ended, on servers and workers.", "reqps", rate("grpc_server_handled_total", "grpc_service, grpc_method") + " > 0", "{{grpc_service}}/{{grpc_method}}"),
         Panel("Calls that failed, by code", "A watch that its caller or a restart ends is no failure and does not count; nor does a call that its caller cancels.", "reqps",
-              rate("grpc_server_handled_total", "grpc_method, grpc_code", ',grpc_type="unary",grpc_code!~"OK|Cancelled"') + " or "
-              + rate("grpc_server_handled_total", "grpc_method, grpc_code", ',grpc_type!="unary",grpc_code!~"OK|Cancelled|DeadlineExceeded|Unavailable"'), "{{grpc_method}} {{grpc_code}}"),
+              rate("grpc_server_handled_total", "grpc_method, grpc_code", ',grpc_type="unary",grpc_code!~"OK|Canceled"') + " > 0 or "
+              + rate("grpc_server_handled_total", "grpc_method, grpc_code", ',grpc_type!="unary",grpc_code!~"OK|Canceled|DeadlineExceeded|Unavailable"') + " > 0", "{{grpc_method}} {{grpc_code}}"),
         Panel("Server errors, objective 0.1 %", "Share of unary calls that end in Unavailable, Internal, Unknown or DataLoss. The objective is at most 0.1 %.", "percentunit",
               rate("grpc_server_handled_total", "", ',grpc_type="unary",grpc_code=~"Unavailable|Internal|Unknown|DataLoss"') + " / (" + rate("grpc_server_handled_total", "", ',grpc_type="unary"') + " > 0)"),
         Panel("Latency of unary calls, 99th percentile", "By method.", "s", quantile(0.99, "grpc_server_handling_seconds", "grpc_method", ',grpc_type="unary"'), "{{grpc_method}}"),
         Panel("Latency of unary calls, median", "By method.", "s", quantile(0.5, "grpc_server_handling_seconds", "grpc_method", ',grpc_type="unary"'), "{{grpc_method}}"),
         Panel("Calls started", "By kind of call.", "reqps", rate("grpc_server_started_total", "grpc_type"), "{{grpc_type}}"),
-        Panel("Messages received", "By method.", "cps", rate("grpc_server_msg_received_total", "grpc_method"), "{{grpc_method}}"),
-        Panel("Messages sent", "By method.", "cps", rate("grpc_server_msg_sent_total", "grpc_method"), "{{grpc_method}}"),
+        Panel("Messages received", "By method.", "cps", rate("grpc_server_msg_received_total", "grpc_method") + " > 0", "{{grpc_method}}"),
+        Panel("Messages sent", "By method.", "cps", rate("grpc_server_msg_sent_total", "grpc_method") + " > 0", "{{grpc_method}}"),
         Panel("Open plan watches", "Streams of WatchPlans that are open.", "none", "sum(remesh_plan_watches{CHOSEN})"),
         Panel("Resident memory", "By process.", "bytes", "sum by (job, instance) (process_resident_memory_bytes{CHOSEN})", "{{job}} {{instance}}"),
         Panel("CPU", "Cores in use, by process.", "none", rate("process_cpu_seconds_total", "job, instance"), "{{job}} {{instance}}"),

@@ -21,7 +21,8 @@ COLUMNS = text_sharding("{devices=[1,4]<=[4]}", 3, 2, 1, 0)
 PATIENCE_SECONDS = 90
 VARIABLES = {"$__rate_interval": "15s", "$__range": "5m", "$namespace": ".*", "$job": ".+", "$instance": ".+"}
 # Panels without data, and why.
-EMPTY = {"Firing alerts": "this Prometheus has no rules", "Memory for shards, of the limit": "no worker of this cluster has a memory_limit_bytes",
+EMPTY = {"Firing alerts": "this Prometheus has no rules", "Calls that failed, by code": "no call has to fail here",
+         "Memory for shards, of the limit": "no worker of this cluster has a memory_limit_bytes",
          "Time until the certificate expires": "this cluster has no TLS", "Certificate lifetime left": "this cluster has no TLS"}
 
 

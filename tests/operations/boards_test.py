@@ -129,8 +129,15 @@ class BoardsTest(unittest.TestCase):
     def test_watches_that_end_are_no_failures(self):
         expression = next(expression for panel, expression in self.panels() if panel["title"] == "Calls that failed, by code")
         unary, streams = expression.split(" or ")
-        self.assertIn('grpc_type="unary",grpc_code!~"OK|Cancelled"', unary)
-        self.assertIn('grpc_type!="unary",grpc_code!~"OK|Cancelled|DeadlineExceeded|Unavailable"', streams)
+        self.assertIn('grpc_type="unary",grpc_code!~"OK|Canceled"', unary)
+        self.assertIn('grpc_type!="unary",grpc_code!~"OK|Canceled|DeadlineExceeded|Unavailable"', streams)
+
+    def test_codes_are_those_of_the_metrics(self):
+        source = (ROOT / "service" / "metrics" / "rpc_metrics.cc").read_text()
+        codes = {code for _, expression in self.panels() for values in re.findall(r'grpc_code(?:=~|!~|!=|=)"([^"]+)"', expression) for code in values.split("|")}
+        self.assertGreater(len(codes), 5)
+        for code in codes:
+            self.assertIn(f'"{code}"', source)
 
     def test_panels_say_what_they_show(self):
         for panel, _ in self.panels():
