@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A process of a JAX job dies in a save, in a restore, while leaving: the others are told who, and
-what the next world restores is whole: the tables of client/python/tests/job_kills_test.py, over
+what the next world restores is whole: the tables of client/python/tests/job_told_test.py, over
 remesh.jax."""
 
 import os
@@ -12,10 +12,10 @@ import support
 _HERE = pathlib.Path(__file__).resolve().parent
 sys.path[:0] = [str(support.MODULES), str(support.ROOT / "client" / "python" / "tests")]
 import job_kills  # noqa: E402  pylint: disable=wrong-import-position
-import job_kills_test  # noqa: E402  pylint: disable=wrong-import-position
+import job_told_test  # noqa: E402  pylint: disable=wrong-import-position
 
 
-class JaxToldTest(job_kills_test.ToldTest):
+class JaxToldTest(job_told_test.ToldTest):
 
     def make_keeper(self, job):
         os.environ.update(PYTHONPATH=str(support.MODULES), JAX_PLATFORMS="cpu")

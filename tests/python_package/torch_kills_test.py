@@ -10,6 +10,7 @@ _HERE = pathlib.Path(__file__).resolve().parent
 sys.path[:0] = [str(support.MODULES), str(_HERE.parents[1] / "client" / "python" / "tests")]
 import job_kills  # noqa: E402  pylint: disable=wrong-import-position
 import job_kills_test  # noqa: E402  pylint: disable=wrong-import-position
+import job_told_test  # noqa: E402  pylint: disable=wrong-import-position
 
 
 class TorchKillsTest(job_kills_test.KillsTest):
@@ -18,7 +19,7 @@ class TorchKillsTest(job_kills_test.KillsTest):
         return make_keeper(self.cluster, job, hear=False)
 
 
-class TorchToldTest(job_kills_test.ToldTest):
+class TorchToldTest(job_told_test.ToldTest):
 
     def make_keeper(self, job):
         return make_keeper(self.cluster, job, hear=True)

@@ -1,23 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Processes die in a save: what the next world restores is the save before or this one, whole. In a
-world of the server the others are told who died; so they are in a restore and while leaving.
+"""Processes die in a save: what the next world restores is the save before or this one, whole.
 
 REMESH_KILL_DRAWS: how often each phase is drawn (1); a nightly run takes 6 and more."""
 
 import os
 import random
 import shutil
-import statistics
 import unittest
 
 import job_kills
 from remesh.testing import LocalCluster
 
 _BIN = os.environ.get("REMESH_BIN_DIR", "build/release/bin")
-_DRAWS = int(os.environ.get("REMESH_KILL_DRAWS", "1"))
-_PROCESSES = 3
+DRAWS = int(os.environ.get("REMESH_KILL_DRAWS", "1"))
+PROCESSES = 3
 _WARM = ("exchange", "pwrite", "update begins", "update ends", "seal ends", "delete begins")
-_TOLD = ("exchange", "written", "seal begins", "delete ends", "restore", "leaving")
 
 
 class KillsCase(unittest.TestCase):
@@ -25,7 +22,7 @@ class KillsCase(unittest.TestCase):
 
     @classmethod
     def setUpClass(cls):
-        cls.cluster = LocalCluster(_BIN, _PROCESSES, 2).__enter__()
+        cls.cluster = LocalCluster(_BIN, PROCESSES, 2).__enter__()
         cls.addClassCleanup(cls.cluster.close)
 
     def setUp(self):
@@ -35,7 +32,7 @@ class KillsCase(unittest.TestCase):
 
     def make_keeper(self, job):
         """Of processes of no framework."""
-        return job_kills.Keeper(self.cluster, _PROCESSES, job)
+        return job_kills.Keeper(self.cluster, PROCESSES, job)
 
     # The step that the world restored; its reports must have no error.
     def restored(self, reports):
@@ -64,17 +61,17 @@ class KillsCase(unittest.TestCase):
         self.assertIn(after, (before + 1, before + 2))
         return after == before + 2
 
-    def check_table(self, phases, every_victim, reserve=False, draws=_DRAWS):
+    def check_table(self, phases, every_victim, reserve=False, draws=DRAWS):
         draw = random.Random(7)
         print("\nphase             victim    restored: save before, this save")
         for phase in phases:
             first_only = phase in job_kills.ONLY_FIRST
-            victims = [0, "all"] if first_only else [0, draw.randrange(1, _PROCESSES), "all"]
+            victims = [0, "all"] if first_only else [0, draw.randrange(1, PROCESSES), "all"]
             for victim in victims if every_victim else [draw.choice(victims)]:
                 committed = 0
                 for _ in range(draws):
                     with self.subTest(phase=phase, victim=victim):
-                        killer = 0 if first_only else draw.randrange(_PROCESSES)
+                        killer = 0 if first_only else draw.randrange(PROCESSES)
                         committed += self.check_death(phase, victim, killer, reserve=reserve)
                 print(f"{phase:17} {victim!s:9} {draws - committed}, {committed}", flush=True)
 
@@ -91,9 +88,9 @@ class KillsTest(KillsCase):
     # one victim, all of them in the nightly run.
     def test_a_warm_save_is_whole_or_not_there(self):
         phases = [*job_kills.RESERVE_PHASES, *job_kills.PHASES]
-        if _DRAWS == 1:
+        if DRAWS == 1:
             phases = [*job_kills.RESERVE_PHASES, *_WARM]
-        self.check_table(phases, every_victim=_DRAWS > 1, reserve=True)
+        self.check_table(phases, every_victim=DRAWS > 1, reserve=True)
 
     def test_finds_planted_bugs(self):
         for bug, phase in (
@@ -143,49 +140,6 @@ class KillsTest(KillsCase):
             if not path.name.startswith(("agent", "lock")):  # what proves that it is the same host
                 shutil.rmtree(path)
         self.cluster.start_worker(host)
-
-
-class ToldTest(KillsCase):
-    """Over a world of the server, of processes that are not killed with the victim."""
-
-    def setUp(self):
-        super().setUp()
-        self.seconds = []
-
-    def make_keeper(self, job):
-        return job_kills.Keeper(self.cluster, _PROCESSES, job, hear=True)
-
-    def check_told(self, reports, victim):
-        if victim == "all":
-            return
-        told = [each for each in reports if "error" in each]
-        text = "".join(each["error"] for each in told[:2])
-        others = sorted(set(range(_PROCESSES)) - {victim})
-        self.assertEqual(sorted(each["rank"] for each in told), others, text)
-        for each in told:
-            self.assertEqual(each["lost"], [victim, f"host-{victim}"], text)
-        (died,) = [each["died"] for each in reports if "died" in each]
-        self.seconds.append(max(each["at"] for each in told) - died)
-
-    def test_a_process_that_dies_is_named_and_the_save_is_whole_or_not_there(self):
-        self.check_all_told(reserve=False)
-
-    def test_a_process_that_dies_with_a_warm_save_is_named(self):
-        self.check_all_told(reserve=True)
-
-    # Each phase; few of them and with one victim, but in the nightly run.
-    def check_all_told(self, reserve):
-        phases = [*job_kills.PHASES, *job_kills.CALL_PHASES]
-        if reserve:
-            phases = [*job_kills.RESERVE_PHASES, *phases]
-        if _DRAWS == 1:
-            phases = ("seal ends",) if reserve else _TOLD
-        self.check_table(phases, _DRAWS > 1, reserve, draws=1)
-        print(
-            f"named to the others {len(self.seconds)} times: median "
-            f"{statistics.median(self.seconds):.2f} s, worst {max(self.seconds):.2f} s",
-            flush=True,
-        )
 
 
 if __name__ == "__main__":
