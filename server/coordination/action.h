@@ -27,10 +27,15 @@ struct Answer {
   std::variant<Outcome, absl::Status> with;
   std::string digest = "";  // of the outcome as a whole, if OK: a member may get less of it
 };
+// The step at which all members leave, and why.
+struct AgreedStep {
+  int64_t step = 0;
+  v1::WorldEvent::Preempt preempt;
+};
 // Answers an AgreeStep.
 struct AnswerStep {
   CallId call = 0;
-  absl::StatusOr<int64_t> step;
+  absl::StatusOr<AgreedStep> agreed;
 };
 // Ends a session with a status. By default: because another of the same member began.
 struct EndSession {

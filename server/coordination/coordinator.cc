@@ -163,7 +163,7 @@ void Coordinator::Preempt(std::string scope, v1::WorldEvent::Preempt preempt, St
         reply = std::move(reply)]() mutable {
     if (shut_down_) return reply(Stopping());
     Actions actions;
-    const absl::Status status = registry_.Preempt(scope, preempt, actions);
+    const absl::Status status = registry_.Preempt(scope, preempt, Now(), actions);
     Perform(std::move(actions));
     reply(status);
   });
@@ -208,7 +208,7 @@ void Coordinator::Do(Answer& action) {
 
 void Coordinator::Do(AnswerStep& action) {
   auto call = calls_.extract(action.call);
-  if (!call.empty()) std::get<StepFn>(call.mapped().reply)(std::move(action.step));
+  if (!call.empty()) std::get<StepFn>(call.mapped().reply)(std::move(action.agreed));
 }
 
 MemberSink* Coordinator::SinkOf(SessionId session) {

@@ -72,7 +72,7 @@ class Coordinator {
   using ExchangeFn = absl::AnyInvocable<void(absl::StatusOr<Answer>)>;
   void Exchange(CallId call, Caller caller, uint64_t sequence, Contribution contribution,
                 absl::Duration timeout, ExchangeFn reply);
-  using StepFn = absl::AnyInvocable<void(absl::StatusOr<int64_t>)>;
+  using StepFn = absl::AnyInvocable<void(absl::StatusOr<AgreedStep>)>;
   void AgreeStep(CallId call, Caller caller, int64_t step, absl::Duration timeout, StepFn reply);
   // The caller has gone: the call ends (CANCELLED). Nothing happens if it has ended.
   void EndCall(CallId call);

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "base/error.h"
 #include "base/status_macros.h"
 
@@ -148,6 +149,20 @@ std::string Forming::Describe() const {
     if (each.rank != -1) absl::StrAppend(&text, each.rank, "@");
     absl::StrAppend(&text, each.process.host, " (pid ", each.process.pid, ")");
   }
+  const std::string absent = Absent();
+  if (!absent.empty()) absl::StrAppend(&text, "; absent: ", absent);
+  return text;
+}
+
+std::string Forming::Absent() const {
+  if (by_rank_.empty()) return "";
+  std::vector<int> absent;
+  for (int rank = 0; rank < waiting_.begin()->second.max_size; ++rank) {
+    if (!by_rank_.contains(rank)) absent.push_back(rank);
+  }
+  const auto end = absent.begin() + std::min(absent.size(), kNamedMax);
+  std::string text = absl::StrJoin(absent.begin(), end, ", ");
+  if (end != absent.end()) absl::StrAppend(&text, " and ", absent.end() - end, " more");
   return text;
 }
 

@@ -52,8 +52,10 @@ class Forming {
   bool empty() const { return waiting_.empty(); }
   // In the order in which they came.
   const std::map<uint64_t, Candidate>& waiting() const { return waiting_; }
-  // "2 of 4 came: 0@host-a (pid 7), ..."
+  // "2 of 4 came: 0@host-a (pid 7), 2@host-b (pid 8); absent: 1, 3"
   std::string Describe() const;
+  // Ranks that no process has asked for: "1, 3"; "" if processes ask for none.
+  std::string Absent() const;
 
  private:
   absl::Status CheckFits(const Candidate& candidate) const;

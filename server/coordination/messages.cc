@@ -104,12 +104,20 @@ absl::StatusOr<Ending> EndingOf(const std::string& name) {
   return InvalidField("outcome", name, "must be OK or the reason of an error of Exchange");
 }
 
+// Of ReportPreemptionRequest and Preempt.
+template <typename Message>
+absl::Status CheckAsked(const Message& message) {
+  RETURN_IF_ERROR(CheckLength("by", message.by(), 0, kTextMax));
+  return CheckRange("next_size", message.next_size(), 0, kWorldSizeMax);
+}
+
 absl::StatusOr<Finished> FinishedOf(const v1::FinishedRound& message) {
   RETURN_IF_ERROR(CheckRange("sequence", message.sequence(), 0, kStepMax));
   Finished finished;
   finished.sequence = static_cast<uint64_t>(message.sequence());
   ASSIGN_OR_RETURN(finished.outcome.ending, EndingOf(message.outcome()));
   finished.outcome.message = message.message();
+  finished.outcome.metadata = {message.metadata().begin(), message.metadata().end()};
   if (finished.outcome.ending != Ending::kOk) return finished;
   RETURN_IF_ERROR(CheckLength("digest", message.digest(), kDigestBytes, kDigestBytes));
   finished.digest = message.digest();
@@ -167,6 +175,10 @@ absl::StatusOr<Returned> ReturnedOf(const v1::JoinRequest& request) {
     }
     returned.finished.push_back(*std::move(finished));
   }
+  if (request.has_preempt()) {
+    RETURN_IF_ERROR(AtField("preempt", CheckAsked(request.preempt())));
+    returned.preempt = request.preempt();
+  }
   if (!request.has_agreed_step()) return returned;
   RETURN_IF_ERROR(CheckRange("agreed_step", request.agreed_step(), 0, kStepMax));
   returned.agreed_step = request.agreed_step();
@@ -203,12 +215,11 @@ template absl::StatusOr<Caller> CallerOf(const v1::ExchangeRequest& request);
 template absl::StatusOr<Caller> CallerOf(const v1::LeaveRequest& request);
 template absl::StatusOr<Caller> CallerOf(const v1::AgreeStepRequest& request);
 
-absl::Status CheckStep(int64_t step) { return CheckRange("step", step, 0, kStepMax - 1); }
+absl::Status CheckStep(int64_t step) { return CheckRange("step", step, -1, kStepMax - 1); }
 
 absl::Status CheckPreemption(const v1::ReportPreemptionRequest& request) {
   RETURN_IF_ERROR(CheckScope(request.scope()));
-  RETURN_IF_ERROR(CheckLength("by", request.by(), 0, kTextMax));
-  return CheckRange("next_size", request.next_size(), 0, kWorldSizeMax);
+  return CheckAsked(request);
 }
 
 v1::WorldMember MemberOf(const Process& process, int rank) {

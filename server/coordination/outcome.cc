@@ -31,15 +31,6 @@ std::string NameOf(Mode mode) {
   return "?";
 }
 
-std::string ListOf(const Ranks& ranks, const std::vector<std::string>& hosts) {
-  const size_t named = std::min(ranks.size(), kNamedMax);
-  std::string list = absl::StrJoin(
-      ranks.begin(), ranks.begin() + named, ", ",
-      [&](std::string* out, int rank) { absl::StrAppend(out, rank, "@", hosts[rank]); });
-  if (named < ranks.size()) absl::StrAppend(&list, " and ", ranks.size() - named, " more");
-  return list;
-}
-
 // The call as its caller wrote it, without its payload.
 std::string CallOf(const Contribution& contribution) {
   std::string call = absl::StrCat(NameOf(contribution.mode), " \"", contribution.name, "\"");
@@ -70,7 +61,7 @@ std::optional<std::string> DifferentCalls(const Contributions& contributions,
   std::string calls =
       absl::StrJoin(groups.begin(), groups.begin() + std::min(groups.size(), kNamedMax), "; ",
                     [&](std::string* out, const auto& group) {
-                      absl::StrAppend(out, ListOf(group.second, hosts), " at ", group.first);
+                      absl::StrAppend(out, NamesOf(group.second, hosts), " at ", group.first);
                     });
   if (groups.size() > kNamedMax) {
     absl::StrAppend(&calls, "; and ", groups.size() - kNamedMax, " other calls");
@@ -90,7 +81,7 @@ std::string Parties(const std::vector<std::pair<std::string, Ranks>>& groups,
                     const std::vector<std::string>& hosts) {
   std::string parties = absl::StrJoin(
       groups.begin(), groups.begin() + std::min(groups.size(), kNamedMax), " | ",
-      [&](std::string* out, const auto& group) { *out += ListOf(group.second, hosts); });
+      [&](std::string* out, const auto& group) { *out += NamesOf(group.second, hosts); });
   if (groups.size() > kNamedMax) {
     absl::StrAppend(&parties, " | and ", groups.size() - kNamedMax, " other values");
   }
@@ -110,7 +101,8 @@ Outcome DecideAgreement(const Contributions& contributions, const std::vector<st
     }
     return Failure(Ending::kValuesDiffer,
                    absl::StrCat(name, ": values differ in group ", number - 1,
-                                " of leaves; equal ones at ", parties));
+                                " of leaves; equal ones at ", parties),
+                   {{"group", absl::StrCat(number - 1)}});
   }
   return Outcome();
 }
@@ -177,10 +169,20 @@ std::string NameOf(Ending ending) {
   return "?";
 }
 
-Outcome Failure(Ending ending, std::string message) {
+std::string NamesOf(const std::vector<int>& ranks, const std::vector<std::string>& hosts) {
+  const size_t named = std::min(ranks.size(), kNamedMax);
+  std::string list = absl::StrJoin(
+      ranks.begin(), ranks.begin() + named, ", ",
+      [&](std::string* out, int rank) { absl::StrAppend(out, rank, "@", hosts[rank]); });
+  if (named < ranks.size()) absl::StrAppend(&list, " and ", ranks.size() - named, " more");
+  return list;
+}
+
+Outcome Failure(Ending ending, std::string message, std::map<std::string, std::string> metadata) {
   Outcome outcome;
   outcome.ending = ending;
   outcome.message = std::move(message);
+  outcome.metadata = std::move(metadata);
   return outcome;
 }
 
@@ -189,7 +191,8 @@ absl::Status StatusOf(const Outcome& outcome) {
   absl::StatusCode code = absl::StatusCode::kFailedPrecondition;
   if (outcome.ending == Ending::kTimeout) code = absl::StatusCode::kDeadlineExceeded;
   if (outcome.ending == Ending::kTooLarge) code = absl::StatusCode::kResourceExhausted;
-  return MakeError(code, outcome.message, {.reason = NameOf(outcome.ending), .metadata = {}});
+  return MakeError(code, outcome.message,
+                   {.reason = NameOf(outcome.ending), .metadata = outcome.metadata});
 }
 
 Outcome Decide(const Contributions& contributions, const std::vector<std::string>& hosts) {
@@ -215,14 +218,16 @@ Outcome TimedOut(const Contributions& contributions, const std::vector<std::stri
   for (int rank = 0; rank < static_cast<int>(hosts.size()); ++rank) {
     if (!contributions.contains(rank)) absent.push_back(rank);
   }
-  std::string message =
-      absl::StrCat(contributions.begin()->second.name,
-                   ": not all members came in time; absent: ", ListOf(absent, hosts));
+  const std::string names = NamesOf(absent, hosts);
   if (auto calls = DifferentCalls(contributions, hosts)) {
-    return Failure(Ending::kNameMismatch, absl::StrCat("members are at different calls: ", *calls,
-                                                       "; absent: ", ListOf(absent, hosts)));
+    return Failure(Ending::kNameMismatch,
+                   absl::StrCat("members are at different calls: ", *calls, "; absent: ", names),
+                   {{"absent", names}});
   }
-  return Failure(Ending::kTimeout, std::move(message));
+  return Failure(Ending::kTimeout,
+                 absl::StrCat(contributions.begin()->second.name,
+                              ": not all members came in time; absent: ", names),
+                 {{"absent", names}});
 }
 
 std::string DigestOf(const Outcome& outcome) {

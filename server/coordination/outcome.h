@@ -59,6 +59,8 @@ struct Outcome {
   Ending ending = Ending::kOk;
   // Who and what, for people. "" if OK.
   std::string message;
+  // Of its error: "absent" of BARRIER_TIMEOUT, "group" of VALUES_DIFFER.
+  std::map<std::string, std::string> metadata;
   // Of a gather those of all members by rank; of a broadcast the root's alone.
   std::vector<absl::Cord> payloads;
   // The member that gets `payloads`; -1: all.
@@ -68,7 +70,11 @@ struct Outcome {
 };
 
 // A failure.
-Outcome Failure(Ending ending, std::string message);
+Outcome Failure(Ending ending, std::string message,
+                std::map<std::string, std::string> metadata = {});
+
+// "3@host-b, 5@host-c and 7 more".
+std::string NamesOf(const std::vector<int>& ranks, const std::vector<std::string>& hosts);
 
 // The error of a failure, with the ending's name as its reason: DEADLINE_EXCEEDED for
 // BARRIER_TIMEOUT, RESOURCE_EXHAUSTED for TOO_LARGE, else FAILED_PRECONDITION. OK for OK.

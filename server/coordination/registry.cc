@@ -26,10 +26,31 @@ absl::Status JoinFirst() {
                    {.reason = "JOIN_AGAIN", .metadata = {}});
 }
 
-absl::Status TimedOut(const std::string& text) {
+absl::Status TimedOut(const Forming& forming) {
   return MakeError(absl::StatusCode::kDeadlineExceeded,
-                   absl::StrCat("the world has not formed in time: ", text),
-                   {.reason = "WORLD_TIMEOUT", .metadata = {}});
+                   absl::StrCat("the world has not formed in time: ", forming.Describe()),
+                   {.reason = "WORLD_TIMEOUT", .metadata = {{"absent", forming.Absent()}}});
+}
+
+absl::Status NotNow(const std::string& scope, const std::string& why, const char* reason) {
+  return MakeError(absl::StatusCode::kFailedPrecondition, absl::StrCat(scope, ": ", why),
+                   {.reason = reason, .metadata = {{"scope", scope}}});
+}
+
+// What members are told when one more asks them to leave.
+v1::WorldEvent::Preempt Merged(v1::WorldEvent::Preempt before, v1::WorldEvent::Preempt next) {
+  const bool sized = next.next_size() != 0;
+  if (sized) before.set_next_size(next.next_size());
+  if (sized || before.by().empty()) before.set_by(next.by());
+  before.set_resize(before.resize() || next.resize() || sized);
+  if (!next.has_deadline()) return before;
+  const auto when = [](const auto& each) {
+    return std::pair(each.deadline().seconds(), each.deadline().nanos());
+  };
+  if (!before.has_deadline() || when(next) < when(before)) {
+    *before.mutable_deadline() = next.deadline();
+  }
+  return before;
 }
 
 }  // namespace
@@ -155,9 +176,14 @@ absl::Status Registry::JoinAgain(const std::string& name, SessionId session, Ret
       scope.world->JoinAgain(rank, member, session, std::move(returned.finished), actions));
   sessions_[session] = name;
   scope.members[rank] = std::move(returned.process);
-  if (returned.agreed_step) scope.steps.Recall(*returned.agreed_step);
+  const bool reports = returned.preempt && !scope.preempt;
+  if (reports) scope.preempt = std::move(returned.preempt);
+  if (returned.agreed_step) {
+    scope.steps.Recall({*returned.agreed_step, scope.preempt.value_or(v1::WorldEvent::Preempt())});
+  }
   SendBack(scope, rank, /*with_members=*/false, actions);
-  scope.steps.Settle(*scope.world, now, actions);
+  if (reports) SendPreempt(scope, actions);
+  SettleSteps(scope, now, actions);
   CountHeld(scope);
   EndIfOver(scope, now, actions);
   return absl::OkStatus();
@@ -237,7 +263,7 @@ void Registry::AgreeStep(CallId call, const Caller& caller, int64_t step, absl::
     return;
   }
   (*scope)->steps.Call(call, caller.rank, step, deadline, actions);
-  (*scope)->steps.Settle(*(*scope)->world, now, actions);
+  SettleSteps(**scope, now, actions);
 }
 
 void Registry::OnCallGone(const std::string& name, CallId call) {
@@ -251,7 +277,7 @@ absl::Status Registry::Leave(const Caller& caller, absl::Time now, Actions& acti
   ASSIGN_OR_RETURN(Scope* const scope, FindFor(caller));
   scope->world->Leave(caller.rank, actions);
   CountHeld(*scope);
-  scope->steps.Settle(*scope->world, now, actions);
+  SettleSteps(*scope, now, actions);
   if (const std::optional<SessionId> session = scope->world->SessionOf(caller.rank)) {
     actions.push_back(EndSession{*session, absl::OkStatus()});
   }
@@ -260,20 +286,47 @@ absl::Status Registry::Leave(const Caller& caller, absl::Time now, Actions& acti
 }
 
 absl::Status Registry::Preempt(const std::string& name, const v1::WorldEvent::Preempt& preempt,
-                               Actions& actions) {
+                               absl::Time now, Actions& actions) {
+  RETURN_IF_ERROR(CheckMayPreempt(name, now));
+  Scope& scope = scopes_.at(name);
+  v1::WorldEvent::Preempt merged =
+      Merged(scope.preempt.value_or(v1::WorldEvent::Preempt()), preempt);
+  const bool news =
+      !scope.preempt || merged.SerializeAsString() != scope.preempt->SerializeAsString();
+  if (!news) return absl::OkStatus();
+  scope.preempt = std::move(merged);
+  SendPreempt(scope, actions);
+  return absl::OkStatus();
+}
+
+absl::Status Registry::CheckMayPreempt(const std::string& name, absl::Time now) const {
   const auto at = scopes_.find(name);
-  const bool lives = at != scopes_.end() && at->second.world && at->second.world->over() == nullptr;
-  if (!lives) {
-    return MakeError(absl::StatusCode::kNotFound, absl::StrCat("no world of ", name, " lives"),
+  if (at == scopes_.end() || at->second.epoch == 0) {
+    return MakeError(absl::StatusCode::kNotFound, absl::StrCat(name, " has had no world"),
                      {.reason = "WORLD_NOT_FOUND", .metadata = {{"scope", name}}});
   }
-  Scope& scope = at->second;
-  scope.preempt = preempt;
+  const Scope& scope = at->second;
+  if (!scope.world && now < return_until_) return JoinFirst();
+  if (!scope.world || scope.world->over() != nullptr) {
+    return NotNow(name, "its world is over and has no members", "WORLD_OVER");
+  }
+  const AgreedStep* const agreed = scope.steps.agreed();
+  if (agreed == nullptr) return absl::OkStatus();
+  const int size = agreed->preempt.next_size();
+  const std::string next = size == 0 ? "" : absl::StrCat(", to be ", size, " processes then");
+  return NotNow(name, absl::StrCat("its members leave already, after step ", agreed->step, next),
+                "WORLD_LEAVES");
+}
+
+void Registry::SendPreempt(const Scope& scope, Actions& actions) {
   for (int rank = 0; rank < scope.size; ++rank) {
     const std::optional<SessionId> session = scope.world->SessionOf(rank);
-    if (session) actions.push_back(Send{*session, PreemptEvent(preempt)});
+    if (session) actions.push_back(Send{*session, PreemptEvent(*scope.preempt)});
   }
-  return absl::OkStatus();
+}
+
+void Registry::SettleSteps(Scope& scope, absl::Time now, Actions& actions) {
+  scope.steps.Settle(*scope.world, scope.preempt.value_or(v1::WorldEvent::Preempt()), now, actions);
 }
 
 // No world forms beside one that lives, or whose members may not have come back yet.
@@ -367,7 +420,7 @@ void Registry::EndIfOver(Scope& scope, absl::Time now, Actions& actions) {
   if (over == nullptr || scope.told_over) return;
   scope.told_over = true;
   scope.since = now;
-  scope.steps.Settle(*scope.world, now, actions);
+  SettleSteps(scope, now, actions);
   const std::optional<int> lost = scope.world->lost();
   const int next_size = scope.preempt ? scope.preempt->next_size() : 0;
   for (int rank = 0; rank < scope.size; ++rank) {
@@ -387,7 +440,7 @@ void Registry::OnTime(absl::Time now, Actions& actions) {
   for (auto& [name, scope] : scopes_) {
     if (scope.world) {
       scope.world->OnTime(now, actions);
-      scope.steps.Settle(*scope.world, now, actions);
+      SettleSteps(scope, now, actions);
       EndIfOver(scope, now, actions);
       const bool over = scope.world->over() != nullptr;
       if (over && now >= scope.since + kAskAgainTime) scope.world->ForgetRounds();
@@ -395,9 +448,9 @@ void Registry::OnTime(absl::Time now, Actions& actions) {
     }
     for (auto& [attempt, forming] : scope.forming) {
       if (now < forming.LateTime()) continue;
-      const std::string text = forming.Describe();
+      const absl::Status status = TimedOut(forming);
       for (const Candidate& late : forming.TakeLate(now)) {
-        actions.push_back(EndSession{late.session, TimedOut(text)});
+        actions.push_back(EndSession{late.session, status});
         sessions_.erase(late.session);
       }
     }

@@ -45,6 +45,7 @@ struct Returned {
   int size = 0;
   std::vector<Finished> finished;
   std::optional<int64_t> agreed_step;
+  std::optional<v1::WorldEvent::Preempt> preempt;  // as the member heard it
 };
 
 // Who calls, as a call says it.
@@ -84,9 +85,14 @@ class Registry {
                  absl::Time now, Actions& actions);
   void OnCallGone(const std::string& scope, CallId call);
   absl::Status Leave(const Caller& caller, absl::Time now, Actions& actions);
-  // NOT_FOUND if no world of the scope lives.
+  // Tells the members to agree on a step and leave. Of several calls the last size and the earliest
+  // deadline hold; one that changes neither is told to no one.
+  //
+  // NOT_FOUND (WORLD_NOT_FOUND) if the scope has had no world; FAILED_PRECONDITION (WORLD_OVER) if
+  // its world has no members, WORLD_LEAVES if they have agreed; UNAVAILABLE (JOIN_AGAIN) before they
+  // have joined again.
   absl::Status Preempt(const std::string& scope, const v1::WorldEvent::Preempt& preempt,
-                       Actions& actions);
+                       absl::Time now, Actions& actions);
 
   // The answer to SaveEpoch.
   void OnSaved(const std::string& scope, const absl::Status& status, absl::Time now,
@@ -131,6 +137,9 @@ class Registry {
   absl::StatusOr<Scope*> FindFor(const Caller& caller);
   static Candidate* FindSaving(Scope& scope, const std::string& nonce);
   void SendBack(const Scope& scope, int rank, bool with_members, Actions& actions);
+  absl::Status CheckMayPreempt(const std::string& name, absl::Time now) const;
+  void SendPreempt(const Scope& scope, Actions& actions);
+  void SettleSteps(Scope& scope, absl::Time now, Actions& actions);
   bool MayForm(const Scope& scope, absl::Time now) const;
   absl::Time BlockedUntil(const Scope& scope) const;
   void TryForm(const std::string& name, Scope& scope, absl::Time now, Actions& actions);

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "base/error.h"
 #include "gtest/gtest.h"
 
@@ -65,10 +66,24 @@ class RegistryTest : public testing::Test {
                        now_ + absl::Seconds(300), now_, actions);
     Carry(std::move(actions));
   }
-  void AgreeStep(CallId call, int process, int64_t step) {
+  void AgreeStep(CallId call, int process, int64_t step, int64_t epoch = 1) {
     Actions actions;
-    registry_.AgreeStep(call, CallerOf(process, 1), step, now_ + absl::Seconds(60), now_, actions);
+    registry_.AgreeStep(call, CallerOf(process, epoch), step, now_ + absl::Seconds(60), now_,
+                        actions);
     Carry(std::move(actions));
+  }
+  std::string Preempt(const std::string& by, int next_size = 0) {
+    v1::WorldEvent::Preempt preempt;
+    preempt.set_by(by);
+    preempt.set_next_size(next_size);
+    Actions actions;
+    const absl::Status status = registry_.Preempt(kMain, preempt, now_, actions);
+    Carry(std::move(actions));
+    return status.ok() ? "OK" : GetErrorInfo(status).reason;
+  }
+  static int CountOf(const std::string& text, const std::string& word) {
+    const std::vector<std::string> parts = absl::StrSplit(text, word);
+    return static_cast<int>(parts.size()) - 1;
   }
   // Member of a world that Form() made.
   static Caller CallerOf(int process, int64_t epoch) {
@@ -107,8 +122,9 @@ class RegistryTest : public testing::Test {
                                      ? NameOf(outcome->ending)
                                      : GetErrorInfo(std::get<absl::Status>(answer->with)).reason;
       } else if (auto* step = std::get_if<AnswerStep>(&action)) {
-        answers_[step->call] =
-            step->step.ok() ? absl::StrCat(*step->step) : GetErrorInfo(step->step.status()).reason;
+        answers_[step->call] = step->agreed.ok() ? absl::StrCat(step->agreed->step, " for ",
+                                                                step->agreed->preempt.next_size())
+                                                 : GetErrorInfo(step->agreed.status()).reason;
       } else if (std::holds_alternative<ForgetScope>(action)) {
         ++forgotten_;
       }
@@ -183,7 +199,9 @@ TEST_F(RegistryTest, SaysWhoCameWhenAWorldDoesNotForm) {
   Pass(absl::Seconds(300));
   EXPECT_EQ(ended_[1].code(), absl::StatusCode::kDeadlineExceeded);
   EXPECT_EQ(ended_[1].message(),
-            "the world has not formed in time: 1 of 2 came: 1@host-1 (pid 101)");
+            "the world has not formed in time: 1 of 2 came: 1@host-1 (pid 101); "
+            "absent: 0");
+  EXPECT_EQ(GetErrorInfo(ended_[1]).metadata.at("absent"), "0");
 }
 
 TEST_F(RegistryTest, FormedIsSentOnlyOnceTheEpochIsOnDisk) {
@@ -326,20 +344,76 @@ TEST_F(RegistryTest, LeavingIsNoLoss) {
 
 TEST_F(RegistryTest, AllSaveAtOneAboveTheHighestStep) {
   Form(3);
-  v1::WorldEvent::Preempt preempt;
-  preempt.set_by("SIGTERM");
-  preempt.set_next_size(2);
-  Actions actions;
-  ASSERT_TRUE(registry_.Preempt(kMain, preempt, actions).ok());
-  Carry(std::move(actions));
-  EXPECT_NE(told_[3].find("preempt { by: \"SIGTERM\" next_size: 2 }"), std::string::npos);
+  EXPECT_EQ(Preempt("SIGTERM", 2), "OK");
+  EXPECT_NE(told_[3].find("preempt { by: \"SIGTERM\" next_size: 2 resize: true }"),
+            std::string::npos);
   AgreeStep(10, 1, 4);
   AgreeStep(11, 2, 6);
   EXPECT_EQ(answers_.count(10), 0u);
-  AgreeStep(12, 3, 5);
-  for (const CallId call : {10, 11, 12}) EXPECT_EQ(answers_[call], "7");
+  AgreeStep(12, 3, -1);
+  for (const CallId call : {10, 11, 12}) EXPECT_EQ(answers_[call], "7 for 2");
   AgreeStep(13, 1, 4);
-  EXPECT_EQ(answers_[13], "7") << "asked again";
+  EXPECT_EQ(answers_[13], "7 for 2") << "asked again";
+}
+
+TEST_F(RegistryTest, TheLastSizeThatIsAskedForBeforeTheStepHolds) {
+  Form(2);
+  EXPECT_EQ(Preempt("SIGTERM"), "OK");
+  EXPECT_EQ(Preempt("another SIGTERM"), "OK");
+  EXPECT_EQ(CountOf(told_[1], "preempt"), 1) << "it is known already";
+  EXPECT_EQ(Preempt("resize", 6), "OK");
+  EXPECT_EQ(Preempt("resize", 5), "OK");
+  EXPECT_EQ(Preempt("SIGTERM, too"), "OK");
+  EXPECT_EQ(CountOf(told_[1], "preempt"), 3);
+  AgreeStep(10, 1, 4);
+  AgreeStep(11, 2, 4);
+  EXPECT_EQ(answers_[11], "5 for 5");
+  EXPECT_EQ(Preempt("too late", 3), "WORLD_LEAVES");
+}
+
+TEST_F(RegistryTest, AWorldWithoutMembersIsNotResized) {
+  EXPECT_EQ(Preempt("resize", 6), "WORLD_NOT_FOUND");
+  ASSERT_TRUE(Join(1, 1, 2, 0).ok());
+  EXPECT_EQ(Preempt("resize", 6), "WORLD_NOT_FOUND") << "it has not formed";
+  ASSERT_TRUE(Join(2, 2, 2, 1).ok());
+  EndSession(1);
+  Pass(kRejoinTime);
+  EXPECT_EQ(Preempt("resize", 6), "WORLD_OVER");
+  Restart(5, {{kMain, {.epoch = 5, .size = 1, .formed = kBegin}}});
+  EXPECT_EQ(Preempt("resize", 6), "JOIN_AGAIN");
+  Pass(kReturnTime);
+  EXPECT_EQ(Preempt("resize", 6), "WORLD_OVER");
+}
+
+TEST_F(RegistryTest, NoStepIsAgreedOnOnceAMemberHasLeft) {
+  Form(3);
+  EXPECT_EQ(Preempt("SIGTERM"), "OK");
+  AgreeStep(10, 1, 4);
+  Actions actions;
+  ASSERT_TRUE(registry_.Leave(CallerOf(2, 1), now_, actions).ok());
+  Carry(std::move(actions));
+  AgreeStep(11, 3, 4);
+  for (const CallId call : {10, 11}) EXPECT_EQ(answers_[call], "MEMBER_LEFT");
+}
+
+TEST_F(RegistryTest, AfterARestartMembersTellOthersWhatTheyHeard) {
+  Restart(5, {{kMain, {.epoch = 5, .size = 3, .formed = kBegin}}});
+  ASSERT_TRUE(JoinAgain(1, 1, 0, 3, 5).ok());
+  Returned knows;
+  knows.process = CandidateOf(2, 3).process;
+  knows.epoch = 5;
+  knows.rank = 1;
+  knows.size = 3;
+  knows.agreed_step = 7;
+  knows.preempt.emplace().set_next_size(4);
+  Actions actions;
+  ASSERT_TRUE(registry_.JoinAgain(kMain, 2, knows, now_, actions).ok());
+  Carry(std::move(actions));
+  EXPECT_EQ(CountOf(told_[1], "preempt"), 1);
+  ASSERT_TRUE(JoinAgain(3, 3, 2, 3, 5).ok());
+  EXPECT_EQ(told_[3], "formed 5 as 2 of 0; preempt { next_size: 4 }; ");
+  AgreeStep(10, 3, 5, /*epoch=*/5);
+  EXPECT_EQ(answers_[10], "7 for 4") << "as the other member knows it";
 }
 
 TEST_F(RegistryTest, AStepThatNotAllNameEndsAtTheDeadlineOrWithTheWorld) {

@@ -5,19 +5,21 @@
 #include <limits>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 #include "base/error.h"
 
 namespace remesh::server::coordination {
 namespace {
 
-absl::Status TimedOut(const std::vector<int>& absent) {
-  const size_t named = std::min(absent.size(), kNamedMax);
-  std::string ranks = absl::StrJoin(absent.begin(), absent.begin() + named, ", ");
-  if (named < absent.size()) absl::StrAppend(&ranks, " and ", absent.size() - named, " more");
+absl::Status TimedOut(const std::string& absent) {
   return MakeError(absl::StatusCode::kDeadlineExceeded,
-                   absl::StrCat("not all members named their step in time; absent: ", ranks),
-                   {.reason = "BARRIER_TIMEOUT", .metadata = {{"absent", ranks}}});
+                   absl::StrCat("not all members named their step in time; absent: ", absent),
+                   {.reason = "BARRIER_TIMEOUT", .metadata = {{"absent", absent}}});
+}
+
+absl::Status Left(const std::string& name) {
+  return MakeError(absl::StatusCode::kFailedPrecondition,
+                   absl::StrCat(name, " has left, so no step is agreed on any more"),
+                   {.reason = "MEMBER_LEFT", .metadata = {}});
 }
 
 }  // namespace
@@ -38,26 +40,28 @@ void StepAgreement::OnCallGone(CallId call) {
   if (waiting_.empty()) deadline_ = absl::InfiniteFuture();
 }
 
-void StepAgreement::Settle(const World& world, absl::Time now, Actions& actions) {
+void StepAgreement::Settle(const World& world, const v1::WorldEvent::Preempt& preempt,
+                           absl::Time now, Actions& actions) {
   if (waiting_.empty() || world.returning()) return;
   if (agreed_) return AnswerAll(*agreed_, actions);
   if (world.over() != nullptr) return AnswerAll(StatusOf(*world.over()), actions);
   std::vector<int> absent;
   for (int rank = 0; rank < world.size(); ++rank) {
-    if (!waiting_.contains(rank) && !world.HasLeft(rank)) absent.push_back(rank);
+    if (world.HasLeft(rank)) return AnswerAll(Left(world.NameOf(rank)), actions);
+    if (!waiting_.contains(rank)) absent.push_back(rank);
   }
   if (absent.empty()) {
     int64_t highest = std::numeric_limits<int64_t>::min();
     for (const auto& [rank, each] : waiting_) highest = std::max(highest, each.step);
-    agreed_ = highest + 1;
+    agreed_ = AgreedStep{highest + 1, preempt};
     return AnswerAll(*agreed_, actions);
   }
-  if (now >= deadline_) AnswerAll(TimedOut(absent), actions);
+  if (now >= deadline_) AnswerAll(TimedOut(NamesOf(absent, world.Hosts())), actions);
 }
 
 absl::Time StepAgreement::NextTime() const { return deadline_; }
 
-void StepAgreement::AnswerAll(const absl::StatusOr<int64_t>& answer, Actions& actions) {
+void StepAgreement::AnswerAll(const absl::StatusOr<AgreedStep>& answer, Actions& actions) {
   for (const auto& [rank, each] : waiting_) actions.push_back(AnswerStep{each.call, answer});
   waiting_.clear();
   deadline_ = absl::InfiniteFuture();

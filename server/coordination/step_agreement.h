@@ -12,33 +12,38 @@
 
 namespace remesh::server::coordination {
 
-// The step before which all members of a world save: one above the highest that one of them was at
-// when it called. It is agreed once, when all members that have not left have called, and is then
-// the answer to every later call. A value. Not thread-safe.
+// The step at which all members of a world save: one above the highest that one of them asked about
+// before it called. It is agreed once, when all members have called, and is then the answer to every
+// later call. A value. Not thread-safe.
 class StepAgreement {
  public:
-  // The member waits before `step`. A second call of it takes the place of the first, which is
-  // answered ABORTED. `deadline`: the earliest of those who called holds for all.
+  // The member asked about `step` last, and waits. A second call of it takes the place of the first,
+  // which is answered ABORTED. `deadline`: the earliest of those who called holds for all.
   void Call(CallId call, int rank, int64_t step, absl::Time deadline, Actions& actions);
   void OnCallGone(CallId call);
   // A member that joins again has this answer.
-  void Recall(int64_t step) { agreed_ = step; }
+  void Recall(AgreedStep agreed) { agreed_ = std::move(agreed); }
 
   // Answers all once every member has called, unless the world awaits members after a restart of
-  // the server; DEADLINE_EXCEEDED (BARRIER_TIMEOUT) at the deadline; as the world ended if it did.
-  void Settle(const World& world, absl::Time now, Actions& actions);
+  // the server. FAILED_PRECONDITION (MEMBER_LEFT) if one has left, for it asks about no step any
+  // more; DEADLINE_EXCEEDED (BARRIER_TIMEOUT) at the deadline; as the world ended if it did.
+  // `preempt`: why they leave.
+  void Settle(const World& world, const v1::WorldEvent::Preempt& preempt, absl::Time now,
+              Actions& actions);
   absl::Time NextTime() const;
+  // Null before all have agreed.
+  const AgreedStep* agreed() const { return agreed_ ? &*agreed_ : nullptr; }
 
  private:
   struct Waiting {
     CallId call = 0;
     int64_t step = 0;
   };
-  void AnswerAll(const absl::StatusOr<int64_t>& answer, Actions& actions);
+  void AnswerAll(const absl::StatusOr<AgreedStep>& answer, Actions& actions);
 
   std::map<int, Waiting> waiting_;  // by rank
   absl::Time deadline_ = absl::InfiniteFuture();
-  std::optional<int64_t> agreed_;
+  std::optional<AgreedStep> agreed_;
 };
 
 }  // namespace remesh::server::coordination

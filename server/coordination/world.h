@@ -85,6 +85,10 @@ class World {
   // The member's stream, if it has one now.
   std::optional<SessionId> SessionOf(int rank) const { return members_[rank].session; }
   bool HasLeft(int rank) const { return members_[rank].left; }
+  // By rank; "" of a member that has not joined again after the server's restart.
+  std::vector<std::string> Hosts() const;
+  // "3@host-b".
+  std::string NameOf(int rank) const;
   // The member whose loss ended the world, if one did.
   std::optional<int> lost() const { return lost_; }
   // Bytes of payloads that it holds, and how many more it may take: a round that would need more
@@ -148,8 +152,6 @@ class World {
   void DropContributions(Round& round);
   void AnswerCalls(Round& round, Actions& actions);
   void DropRounds();
-  std::vector<std::string> Hosts() const;
-  std::string NameOf(int rank) const;
 
   std::vector<Seat> members_;  // by rank
   std::map<uint64_t, Round> rounds_;

@@ -135,6 +135,7 @@ ServerUnaryReactor* CoordinationService::ReportPreemption(
         v1::WorldEvent::Preempt preempt;
         preempt.set_by(request->by());
         preempt.set_next_size(request->next_size());
+        preempt.set_resize(request->resize());
         if (request->has_deadline()) *preempt.mutable_deadline() = request->deadline();
         backend_.core.coordinator().Preempt(
             request->scope(), std::move(preempt),
@@ -160,12 +161,15 @@ ServerUnaryReactor* CoordinationService::AgreeStep(CallbackServerContext* contex
     completion.Finish(caller.status());
     return call.reactor;
   }
-  coordinator.AgreeStep(
-      call.id, *std::move(caller), request->step(), *timeout,
-      [response, completion = std::move(completion)](absl::StatusOr<int64_t> step) mutable {
-        if (step.ok()) response->set_step(*step);
-        completion.Finish(step.status());
-      });
+  coordinator.AgreeStep(call.id, *std::move(caller), request->step(), *timeout,
+                        [response, completion = std::move(completion)](
+                            absl::StatusOr<coordination::AgreedStep> agreed) mutable {
+                          if (agreed.ok()) {
+                            response->set_step(agreed->step);
+                            *response->mutable_preempt() = std::move(agreed->preempt);
+                          }
+                          completion.Finish(agreed.status());
+                        });
   return call.reactor;
 }
 
