@@ -49,6 +49,7 @@ void AddCommands(CLI::App& app, Command& command) {
   AddStates(app, command);
   AddJobs(app, command);
   AddDescribeJob(app, command);
+  AddResizeJob(app, command);
   AddPut(app, command);
   AddGet(app, command);
   AddSeal(app, command);

@@ -19,6 +19,7 @@ void AddVersion(CLI::App& app, Command& command);
 void AddJobs(CLI::App& app, Command& command);
 // Below `jobs`, after AddJobs().
 void AddDescribeJob(CLI::App& app, Command& command);
+void AddResizeJob(CLI::App& app, Command& command);
 void AddJournal(CLI::App& app, Command& command);
 void AddLayout(CLI::App& app, Command& command);
 void AddPlan(CLI::App& app, Command& command);
