@@ -10,12 +10,10 @@ import argparse
 import dataclasses
 import itertools
 import os
-import pathlib
 import select
 import shutil
 import signal
 import socket
-import tempfile
 import time
 import uuid
 from typing import Dict, List, Mapping, Optional, Sequence, Tuple
@@ -94,6 +92,9 @@ class Launcher:
         for number in itertools.count(1):
             ended = self._run_world(size, f"{run_id}.{number - 1}")
             size = next_size(ended, size, settings)
+            if ended.left() and ended.asked not in (0, size):
+                limits = f"--min is {settings.min}, --max is {settings.max}"
+                _say(f"{ended.asked} processes were asked for: {limits}")
             deaths += bool(ended.died())
             if ended.told or not (ended.died() or size):
                 break
@@ -107,13 +108,13 @@ class Launcher:
         return ended.exit_status()
 
     def _run_world(self, size: int, attempt: str) -> Ended:
-        with _held_port() as holder, tempfile.TemporaryDirectory(prefix="remesh-launch-") as folder:
-            asked, port = pathlib.Path(folder) / "next_size", holder.getsockname()[1]
+        with _held_port() as holder, open(os.memfd_create("next_size"), encoding="ascii") as asked:
+            port = holder.getsockname()[1]
             shared = {
                 "PYTHONUNBUFFERED": "1",  # a rank that is killed has printed what it said
                 "REMESH_ATTEMPT": attempt,
                 "REMESH_COORDINATOR": f"127.0.0.1:{port}",
-                "REMESH_NEXT_SIZE_FILE": str(asked),
+                "REMESH_NEXT_SIZE_FILE": f"/proc/{os.getpid()}/fd/{asked.fileno()}",
                 "MASTER_ADDR": "127.0.0.1",
                 "MASTER_PORT": str(port),
                 **dict.fromkeys(("REMESH_WORLD_SIZE", "WORLD_SIZE", "LOCAL_WORLD_SIZE"), str(size)),
@@ -124,7 +125,7 @@ class Launcher:
                 overdue = self._supervise(world)
             finally:
                 world.close()
-            text = asked.read_text()[:20] if asked.exists() else ""
+            text = asked.readline(20).strip()
         own = {rank: each for rank, each in world.statuses.items() if rank not in world.killed}
         return Ended(own, overdue, self._told, int(text) if text.isdecimal() else 0)
 
