@@ -28,6 +28,7 @@ from remesh import errors, names, trees
 from remesh import group as groups
 from remesh.group import Group, exchange
 from remesh.job.leaving import Decision, GroupNotice, Notice
+from remesh.job.server_notice import ServerNotice
 from remesh.local_group import LocalGroup
 from remesh.server_group import ServerGroup
 
@@ -52,16 +53,17 @@ def use(group: Optional[Group]) -> None:
     _preemptions.clear()
 
 
-def join(job: str, *, deadline: float = 300.0) -> ServerGroup:
+def join(job: str, *, deadline: float = 300.0, forming: float = 300.0) -> ServerGroup:
     """Makes the processes that `remesh launch`, torchrun or another launcher started the group of
     later calls, as the server knows them: world jobs/JOB/worlds/coordination. It needs no framework,
     and may come before jax.distributed.initialize(). Returns the group, which leaves its world at
-    exit. deadline: of each call. Errors are those of remesh.connect() and ServerGroup."""
+    exit. deadline: of each call. forming: seconds until all have come. Errors are those of remesh.connect() and ServerGroup."""
     client = clients.connect()
     group = ServerGroup(
         f"{names.job_name(names.check_job(job))}/worlds/coordination",
         client.channel,
         deadline=deadline,
+        forming=forming,
         host=client.host.name,
     )
     atexit.register(client.close)
@@ -364,7 +366,8 @@ def _notice(members: Group) -> Notice:
 
         if JaxNotice.is_available():
             return JaxNotice(members)
-    notice = GroupNotice(members, _POLL_STEPS)
+    of_server = isinstance(members, ServerGroup)
+    notice = ServerNotice(members) if of_server else GroupNotice(members, _POLL_STEPS)
     with groups.together(members, "reached_preemption_sync_point: set up"):
         if not notice.listen():
             raise errors.PreemptionNotSetUp(

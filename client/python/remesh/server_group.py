@@ -5,12 +5,13 @@ It needs no framework, no device and no worker. Every call ends: with its result
 with the names of who did not come, or at once with the name of a process that died.
 """
 
+import dataclasses
 import hashlib
 import logging
 import socket
 import threading
 import time
-from typing import Any, Callable, Iterable, List, Optional, Sequence
+from typing import Any, Callable, Iterable, List, Mapping, Optional, Sequence
 
 import grpc
 
@@ -46,6 +47,17 @@ _NOT_BACK = "JOIN_AGAIN"  # of a call that comes before its member has joined ag
 _MODE = coordination_pb2.Contribution
 
 
+@dataclasses.dataclass(frozen=True)
+class AgreedStep:
+    """The step at which all processes leave; those who do not ask about it leave at the next that
+    they ask about. next_size: of the next world; 0: not said. resize: the processes are to start
+    again with another size, not told to go."""
+
+    step: int
+    next_size: int = 0
+    resize: bool = False
+
+
 class ServerGroup:
     """A member of a world, which forms in the constructor. For one thread, as any Group: the others
     wait for its calls.
@@ -65,20 +77,24 @@ class ServerGroup:
         *,
         deadline: float = 300.0,
         forming: float = 300.0,
+        away: float = 120.0,
         host: str = "",
         device_ids: Sequence[int] = (),
         data: bytes = b"",
     ):
         """scope: jobs/{job}/worlds/{world}. channel: returns one to the server, as
         Client.channel(). place: None: what the launcher says (world_place.py). deadline: seconds
-        that a call waits for the others. forming: seconds until the world has formed. host: that
-        errors name; "": the machine's. data: at most 4 KiB, which the others find in `members`.
+        that a call waits for the others. forming: seconds until the world has formed. away: seconds
+        without a word of the server after which calls give it up. host: that errors name; "": the machine's. data: at most 4 KiB, which the others find in `members`.
 
         RankTaken names a living process that has the rank, once it was waited for; BarrierTimeout;
         ServerTooOld; ServerAway; BadArgument."""
         self.scope, self._channel, self._deadline = scope, channel, _checked(deadline)
         self._fork = forks.ForkGuard(f"the group {scope}")
+        self._away = _checked(away)
         self._closed = False
+        self._agreement: Optional[grpc.Future] = None
+        self._ends_agreement = False
         self._sequence = 0
         self._lock = threading.Lock()
         self._finished: List[coordination_pb2.FinishedRound] = []
@@ -122,11 +138,28 @@ class ServerGroup:
 
     def agree_on(self, name: str, structure: bytes, leaves: Sequence[bytes]) -> None:
         """Returns if all processes passed equal values: leaves of one structure. StructureMismatch;
-        ValuesDiffer, which says in which of the at most 64 groups of leaves the first that differ
-        are: see leaf_groups()."""
-        digests = [_digest([structure, len(leaves).to_bytes(8, "little")])]
-        digests += [_digest(leaves[each]) for each in leaf_groups(len(leaves))]
-        self._round(name, _MODE.AGREE, payload=b"".join(digests))
+        ValuesDiffer, which names the first leaf that differs, as all find by further rounds of at
+        most 64 groups of leaves."""
+        first, count, where = 0, len(leaves), name
+        found: Optional[errors.ValuesDiffer] = None
+        while found is None or count > 1:
+            digests = [_digest([structure, len(leaves).to_bytes(8, "little")])]
+            groups = leaf_groups(count)
+            for each in groups:
+                digests.append(_digest(leaves[first + each.start : first + each.stop]))
+            try:
+                self._round(where, _MODE.AGREE, payload=b"".join(digests))
+                break
+            except errors.ValuesDiffer as error:
+                if "group" not in error.metadata:  # an older server
+                    raise
+                found = error
+                differs = groups[int(error.metadata["group"])]
+                first, count = first + differs.start, differs.stop - differs.start
+            where = f"{name}: leaves {first} to {first + count - 1}"
+        if found is not None:
+            text = f"{found.message} (leaf {first} of {len(leaves)})"
+            raise errors.ValuesDiffer(text, code=found.code, metadata=found.metadata)
 
     def gather(self, name: str, payload: bytes, to: int = 0) -> Optional[List[bytes]]:
         """Group.gather(). TooLarge for a payload above payload_bytes."""
@@ -151,6 +184,69 @@ class ServerGroup:
     def check_devices(self, ordered: Iterable[int]) -> None:
         """Group.check_devices()."""
         check_devices(self, ordered)
+
+    @property
+    def name(self) -> str:
+        """This process, as errors name it: "3@host-b"."""
+        return f"{self.rank}@{self.members[self.rank].host}"
+
+    def preempted(self) -> Optional[coordination_pb2.WorldEvent.Preempt]:
+        """What the server said of the world's end by request; None: nothing. In any thread."""
+        return self._session.preempted
+
+    def on_preempted(self, call: Callable[[], None]) -> None:
+        """Calls it whenever the server says so, in another thread; now if it has said so."""
+        self._session.on_preempted(call)
+
+    def wait_preempted(self, seconds: float) -> bool:
+        """Whether the server says so in that time, or the world is over. In any thread."""
+        return self._session.wait_preempted(seconds)
+
+    def report_preemption(self, by: str, next_size: int = 0, *, resize: bool = False) -> None:
+        """Asks all processes to agree on a step and leave, which on_preempted() tells. next_size: of
+        the next world; 0: not said. resize: see Preempt of coordination.proto. In any thread.
+
+        WorldOver; RemeshError (WORLD_LEAVES) if they have agreed."""
+        request = coordination_pb2.ReportPreemptionRequest(
+            scope=self.scope, by=by, next_size=next_size, resize=resize
+        )
+        stub = lambda: coordination_pb2_grpc.CoordinationServiceStub(self._channel())
+        deadline = time.monotonic() + self._away
+        while True:
+            try:
+                stub().ReportPreemption(request, timeout=_GRACE_SECONDS)
+                return
+            except grpc.RpcError as error:
+                again_later = is_away(error) and time.monotonic() < deadline
+                if not again_later or self._ends_agreement or self._session.over:
+                    raise errors.from_grpc(error) from None
+            except ValueError as error:  # gRPC's, for a channel that is closed
+                raise errors.Closed(str(error)) from None
+            calls.pause(self._channel)
+
+    def agree_step(self, asked: int) -> "AgreedStep":
+        """The step at which all processes leave, once all have called this. asked: the highest step
+        that this one asked about; -1: none. In any thread, one at a time.
+
+        RemeshError (MEMBER_LEFT) if one has left; BarrierTimeout; MemberLost."""
+        request = coordination_pb2.AgreeStepRequest(
+            scope=self.scope,
+            epoch=self.epoch,
+            rank=self.rank,
+            nonce=self._session.nonce,
+            step=asked,
+        )
+        agreed = self._call("AgreeStep", request, "leaving", self._deadline)
+        self._session.set_agreed(agreed)
+        return AgreedStep(agreed.step, agreed.preempt.next_size, agreed.preempt.resize)
+
+    def end_agreement(self) -> None:
+        """agree_step() and report_preemption() end, also later ones. In any thread."""
+        with self._lock:
+            self._ends_agreement = True
+            waits = self._agreement
+        if waits is not None:
+            waits.cancel()
 
     def close(self) -> None:
         """Leaves the world: rounds that need this process fail with MemberLeft. May be called
@@ -195,44 +291,64 @@ class ServerGroup:
             contribution=_MODE(name=name, mode=mode, root=root, payload=payload),
         )
         try:
-            response = self._exchange(request, deadline or self._deadline)
+            response = self._call("Exchange", request, name, deadline or self._deadline)
         except errors.RemeshError as error:
             raise self._failed(request, error) from None
         self._finish(request, _OK, "", response.digest)
         return list(response.payloads)
 
     # Repeats the call while the server is away: it knows the round by its
-    # sequence.
-    def _exchange(
-        self, request: coordination_pb2.ExchangeRequest, deadline: float
-    ) -> coordination_pb2.ExchangeResponse:
+    # sequence, and the step by the member.
+    def _call(self, method: str, request: Any, what: str, deadline: float) -> Any:
         give_up = time.monotonic() + deadline
         while True:
             left = max(give_up - time.monotonic(), 0.001)
             request.timeout.FromNanoseconds(int(left * 1e9))
-            stub = coordination_pb2_grpc.CoordinationServiceStub(self._channel())
             try:
-                return stub.Exchange(request, timeout=left + _GRACE_SECONDS)
+                return self._try(method, request, left + _GRACE_SECONDS)
             except grpc.RpcError as error:
-                typed = _typed(error, request)
-                if not is_away(error) or time.monotonic() >= give_up:
-                    raise typed from None
-                if typed.reason == _NOT_BACK and self._session.over is not None:
-                    raise self._session.over from None
-            except ValueError as error:  # gRPC's, for a channel that is closed
+                self._check_repeats(error, what, give_up)
+            except (grpc.FutureCancelledError, ValueError) as error:  # of a closed channel
                 raise errors.Closed(str(error)) from None
             calls.pause(self._channel)
-            self._session.wait_joined(give_up)
+            self._session.wait_joined(min(give_up, self._away_until()))
             over = self._session.over
             if over is not None and not _may_be_answered(over):
                 raise over
+
+    def _try(self, method: str, request: Any, seconds: float) -> Any:
+        stub = coordination_pb2_grpc.CoordinationServiceStub(self._channel())
+        if method != "AgreeStep":
+            return getattr(stub, method)(request, timeout=seconds)
+        waits = stub.AgreeStep.future(request, timeout=seconds)
+        with self._lock:
+            self._agreement = waits
+            ended = self._ends_agreement
+        if ended:
+            waits.cancel()
+        return waits.result()
+
+    # Raises the error of a call unless it may come again.
+    def _check_repeats(self, error: grpc.RpcError, what: str, give_up: float) -> None:
+        typed = _typed(error, what)
+        now = time.monotonic()
+        if not is_away(error) or now >= give_up or self._ends_agreement:
+            raise typed from None
+        if now >= self._away_until():
+            text = f"{what}: nothing was heard of the server for {self._session.silence():.0f} s"
+            raise errors.ServerAway(f"{text}: {typed.message}") from None
+        if typed.reason == _NOT_BACK and self._session.over is not None:
+            raise self._session.over from None
+
+    def _away_until(self) -> float:
+        return time.monotonic() - self._session.silence() + self._away
 
     # The error of a round: the next one may follow it, or the world is over.
     def _failed(
         self, request: coordination_pb2.ExchangeRequest, error: errors.RemeshError
     ) -> errors.RemeshError:
         if error.reason in _OF_ONE_ROUND:
-            self._finish(request, error.reason, error.message, b"")
+            self._finish(request, error.reason, error.message, b"", error.metadata)
             return error
         if isinstance(error, errors.MemberLost):
             self._session.wait_over(_OVER_SECONDS)  # it says rank and host apart
@@ -245,9 +361,14 @@ class ServerGroup:
         outcome: str,
         message: str,
         digest: bytes,
+        metadata: Optional[Mapping[str, str]] = None,
     ) -> None:
         known = coordination_pb2.FinishedRound(
-            sequence=request.sequence, outcome=outcome, message=message, digest=digest
+            sequence=request.sequence,
+            outcome=outcome,
+            message=message,
+            digest=digest,
+            metadata=metadata,
         )
         with self._lock:
             if outcome == _OK:
@@ -301,10 +422,10 @@ def _digest(parts: Sequence[bytes]) -> bytes:
     return whole.digest()[:_DIGEST_BYTES]
 
 
-def _typed(error: grpc.RpcError, request: coordination_pb2.ExchangeRequest) -> errors.RemeshError:
+def _typed(error: grpc.RpcError, what: str) -> errors.RemeshError:
     typed = errors.from_grpc(error)
     if error.code() == grpc.StatusCode.DEADLINE_EXCEEDED and errors.error_info(error) is None:
-        return errors.ServerAway(f"{request.contribution.name}: the server did not answer in time")
+        return errors.ServerAway(f"{what}: the server did not answer in time")
     return typed
 
 

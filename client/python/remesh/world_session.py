@@ -89,7 +89,10 @@ class Session:
         self._lost: Optional[coordination_pb2.WorldEvent.MemberLost] = None
         self._membership: Optional[Membership] = None
         self._over: Optional[errors.RemeshError] = None
-        self.preempted: Optional[coordination_pb2.WorldEvent.Preempt] = None
+        self._spoke = time.monotonic()
+        self._preempted: Optional[coordination_pb2.WorldEvent.Preempt] = None
+        self._agreed: Optional[coordination_pb2.AgreeStepResponse] = None
+        self._on_preempted: Callable[[], None] = lambda: None
         self._threads = [
             threading.Thread(target=work, name=f"remesh-world-{name}", daemon=True)
             for name, work in (("session", self._stay), ("silence", self._notice_silence))
@@ -125,6 +128,35 @@ class Session:
                 if left <= 0:
                     return
                 self._changed.wait(left)
+
+    def silence(self) -> float:
+        """Seconds since the server last said something."""
+        with self._changed:
+            return time.monotonic() - self._spoke
+
+    @property
+    def preempted(self) -> Optional[coordination_pb2.WorldEvent.Preempt]:
+        """What the server last said of the world's end by request."""
+        with self._changed:
+            return self._preempted
+
+    def on_preempted(self, call: Callable[[], None]) -> None:
+        """Calls it whenever the server says so, in the session's thread; now if it has said so."""
+        with self._changed:
+            self._on_preempted = call
+            if self._preempted is not None:
+                call()
+
+    def wait_preempted(self, seconds: float) -> bool:
+        """Whether the server says so in that time, or nothing more."""
+        known = lambda: self._preempted is not None or self._over is not None or self._closed
+        with self._changed:
+            return self._changed.wait_for(known, seconds)
+
+    def set_agreed(self, agreed: coordination_pb2.AgreeStepResponse) -> None:
+        """What to tell of it when joining again."""
+        with self._changed:
+            self._agreed = agreed
 
     def close(self) -> None:
         """Ends the stream, once; the member must have said Leave if it is not to be lost."""
@@ -197,12 +229,19 @@ class Session:
         request.rank = self._membership.rank
         request.size = len(self._membership.members)
         request.finished.extend(self._finished())
+        with self._changed:
+            agreed, preempted = self._agreed, self._preempted
+        if agreed is not None:
+            request.agreed_step = agreed.step
+            request.preempt.CopyFrom(agreed.preempt)
+        elif preempted is not None:
+            request.preempt.CopyFrom(preempted)
         return request
 
     def _take(self, event: coordination_pb2.WorldEvent) -> None:
         kind = event.WhichOneof("event")
         with self._changed:
-            self._heard = time.monotonic()
+            self._heard = self._spoke = time.monotonic()
             if kind == "formed":
                 self._is_in = True
                 if self._membership is None:
@@ -211,7 +250,8 @@ class Session:
             elif kind == "member_lost":
                 self._lost = event.member_lost
             elif kind == "preempt":
-                self.preempted = event.preempt
+                self._preempted = event.preempt
+                self._on_preempted()
             elif kind == "over":
                 self._over = self._over or self._why_over(event.over)
             self._changed.notify_all()

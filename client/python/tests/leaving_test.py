@@ -28,7 +28,7 @@ class ScriptedNotice:
         self.asked.append(step)
         return self.reason if step == self.safe else None
 
-    def tell(self, reason):
+    def tell(self, reason, next_size=0):
         self.safe, self.reason = self.asked[-1] + 1 if self.asked else 0, reason
 
     def close(self):

@@ -110,6 +110,14 @@ def restarts(client):
         say(results=results, epoch=group.epoch)
 
 
+def leave_steps(core):
+    """Steps, each a moment long, until the job leaves or a step raises."""
+    for step in range(100000):
+        if core.leaving(step):
+            return
+        time.sleep(0.01)
+
+
 def save(client):
     """A job whose process 1 dies: in a save, in a restore, in leaving()."""
     core = job.Core("dies", client=client, every=1)
@@ -117,7 +125,7 @@ def save(client):
     call = {
         "save": lambda: core.save_pieces([piece(2, core.size)], 2, block=True),
         "restore": lambda: core.restore_arrays([piece(0, core.size).array]),
-        "leaving": lambda: core.leaving(5),
+        "leaving": lambda: leave_steps(core),
     }[os.environ["CALL"]]
     if core.rank == 1:
         say(pid=os.getpid())

@@ -20,8 +20,9 @@ import jax
 from remesh import group as groups
 from remesh import storage
 from remesh.jax import leaves
-from remesh.jax.notice import JaxNotice
+from remesh.jax.notice import JaxNotice, JaxServerNotice
 from remesh.job import Core, Notice, Piece, Save
+from remesh.server_group import ServerGroup
 
 __all__ = ["Job", "Restored"]
 
@@ -58,7 +59,11 @@ class Job(Core):
         self._holders = leaves.HoldersOf(self.size)
 
     def _default_notice(self, poll: int) -> Notice:
-        return JaxNotice(self._group) if JaxNotice.is_available() else super()._default_notice(poll)
+        if not JaxNotice.is_available():
+            return super()._default_notice(poll)
+        if isinstance(self._group, ServerGroup):
+            return JaxServerNotice(self._group)
+        return JaxNotice(self._group)
 
     def save(self, tree: Any, step: int, *, extra: Any = None, block: bool = False) -> Save:
         """Saves the tree as the state after `step` steps: see Core.save_pieces(). Returns when the

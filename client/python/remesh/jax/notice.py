@@ -8,7 +8,9 @@ import jax
 from jax.experimental import multihost_utils
 
 from remesh import group
-from remesh.job.leaving import Reason, exchange_reasons
+from remesh.job.leaving import Reason, ask_for_size, exchange_reasons
+from remesh.job.server_notice import ServerNotice
+from remesh.server_group import ServerGroup
 
 _MOST_SKIPPED = 1 << 22  # steps; half a second of calls
 _STEP_LIMIT = 1 << 31  # JAX's steps are C's int
@@ -37,10 +39,17 @@ class JaxNotice:
             return None
         return exchange_reasons(self._group, self._told | {Reason.TOLD_TO_GO})
 
-    def tell(self, reason: Reason) -> None:
+    def tell(self, reason: Reason, next_size: int = 0) -> None:
         """Notice.tell(). JAX takes no notice but SIGTERM."""
+        if next_size:
+            ask_for_size(next_size)
         self._told.add(reason)
         signal.raise_signal(signal.SIGTERM)
+
+    def expect_resize(self, is_asked: bool) -> None:
+        """Whether a resize is the reason if the job leaves now."""
+        if is_asked:
+            self._told.add(Reason.RESIZED)
 
     def close(self) -> None:
         """Notice.close()."""
@@ -56,3 +65,33 @@ class JaxNotice:
         for each in range(min(first, step), step + 1):
             reached |= multihost_utils.reached_preemption_sync_point(each % _STEP_LIMIT)
         return reached
+
+
+class JaxServerNotice:
+    """JaxNotice for SIGTERM, and ServerNotice for all else. Which of them comes first is equal on all
+    processes, since the step of each is."""
+
+    def __init__(self, members: ServerGroup):
+        self._group = members
+        self._jax = JaxNotice(members)
+        self._server = ServerNotice(members, listens=False)
+
+    def due(self, step: int) -> Optional[Reason]:
+        """Notice.due()."""
+        reason = self._server.due(step)
+        if reason is None:
+            asked = self._group.preempted()
+            self._jax.expect_resize(asked is not None and asked.resize)
+            reason = self._jax.due(step)
+            if reason is not None and asked is not None and asked.next_size:
+                ask_for_size(asked.next_size)
+        return reason
+
+    def tell(self, reason: Reason, next_size: int = 0) -> None:
+        """Notice.tell()."""
+        self._server.tell(reason, next_size)
+
+    def close(self) -> None:
+        """Notice.close()."""
+        self._server.close()
+        self._jax.close()

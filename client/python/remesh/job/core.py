@@ -11,19 +11,19 @@ from typing import Any, List, Mapping, Optional, Sequence, Union
 
 from remesh import client as clients
 from remesh import errors, forks, group, names, storage
-from remesh.job.leaving import Decision, GroupNotice, Notice, Reason, ask_for_size
+from remesh.job.leaving import Decision, GroupNotice, Notice, Reason
 from remesh.job.members import Members, introduction
 from remesh.job.pieces import Piece
 from remesh.job.restoring import Described, Found, Restorer
 from remesh.job.save import Save
 from remesh.job.saving import Saver, Settings
+from remesh.job.server_notice import ServerNotice
 from remesh.job.worlds import Worlds
 from remesh.server_group import ServerGroup, again
 from remesh.world_place import Place, present_place
 
 _LOG = logging.getLogger("remesh")
 _EXIT_SECONDS = 30.0
-_FORMING_SECONDS = 300.0
 # More than a restore's move and patience together, for which all wait on
 # process 0.
 _GROUP_SECONDS = 900.0
@@ -53,6 +53,8 @@ class Core:
         exit: bool = True,  # pylint: disable=redefined-builtin
         job_group: Optional[group.Group] = None,
         notice: Optional[Notice] = None,
+        forming: float = 300.0,
+        away: float = 120.0,
         client: Optional[clients.Client] = None,
     ):
         """name: the job's, and that of the certificate under TLS. replicas: on how many of the
@@ -64,7 +66,9 @@ class Core:
         job_group: the processes; None: those that the launcher started, as the server knows them
         (ServerGroup, world jobs/NAME/worlds/main): a process that dies is named to the others, and
         one of an earlier world can change nothing any more.
-        poll: steps from one exchange of notices to the next, in a job that calls leaving(). exit:
+        forming: seconds that the processes wait for one another to come; BarrierTimeout names who is
+        absent then. away: seconds without a word of the server after which calls give it up
+        (ServerAway). poll: of another job_group, steps from one exchange of notices to the next. exit:
         whether close() of a job that left ends the process. notice: what tells the job to leave;
         None: SIGTERM. client: this process's connection, which stays open at close(); None:
         connect(), whose settings are variables.
@@ -75,6 +79,7 @@ class Core:
         _check_positive("every", every)
         _check_positive("seconds", seconds)
         _check_positive("poll", poll)
+        self._forming, self._away = forming, away
         self._own_client = client is None
         self._client: Optional[clients.Client] = client
         self._own_groups: List[ServerGroup] = []
@@ -99,7 +104,8 @@ class Core:
             self._client.channel,
             self._place(),
             deadline=_GROUP_SECONDS,
-            forming=_FORMING_SECONDS,
+            forming=self._forming,
+            away=self._away,
             host=self._client.host.name,
         )
         self._own_groups.append(made)
@@ -111,6 +117,8 @@ class Core:
 
     # What tells the job to leave. A framework may have its own.
     def _default_notice(self, poll: int) -> Notice:
+        if isinstance(self._group, ServerGroup):
+            return ServerNotice(self._group)
         return GroupNotice(self._group, poll)
 
     # Connects, and claims the next world on process 0.
@@ -252,8 +260,7 @@ class Core:
         `remesh launch` starts then; None: what it was told."""
         if next_size is not None:
             _check_positive("next_size", next_size)
-            ask_for_size(next_size)
-        self._notice.tell(Reason.RESIZED)
+        self._notice.tell(Reason.RESIZED, next_size or 0)
 
     @property
     def exit_status(self) -> int:

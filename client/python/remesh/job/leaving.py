@@ -2,17 +2,20 @@
 """All processes of a job leave at the same step when one of them is told to go.
 
 A Notice tells at which step. A notice that arrives at step s on any process leads to a safe step
-after s, which is the same on all: there they save, and leave. GroupNotice works for any group;
-remesh.jax.notice has JAX's own.
+after s, which is the same on all: there they save, and leave. GroupNotice works for any group,
+server_notice.py for one of the server, without an exchange; remesh.jax.notice has JAX's own.
 """
 
 import enum
+import logging
 import os
 import pathlib
 from typing import List, Optional, Protocol, Set
 
 from remesh import group
 from remesh.job import signals
+
+_LOG = logging.getLogger("remesh")
 
 
 class Reason(enum.IntEnum):
@@ -27,9 +30,10 @@ def ask_for_size(size: int) -> None:
     Without it does nothing."""
     path = os.environ.get("REMESH_NEXT_SIZE_FILE", "")
     if path:
-        written = pathlib.Path(f"{path}.{os.getpid()}")
-        written.write_text(str(int(size)), encoding="ascii")
-        written.replace(path)
+        try:
+            pathlib.Path(path).write_text(f"{int(size)}\n", encoding="ascii")
+        except OSError as error:
+            _LOG.warning("remesh launch is not told the next size, %d: %s", size, error)
 
 
 class Notice(Protocol):
@@ -41,8 +45,8 @@ class Notice(Protocol):
         once a step; no more once there is a reason. What is told while this step's call runs, or
         after it, is due at a later step. May exchange with the other processes."""
 
-    def tell(self, reason: Reason) -> None:
-        """This process must leave, so all must."""
+    def tell(self, reason: Reason, next_size: int = 0) -> None:
+        """This process must leave, so all must. next_size: of the next world; 0: not said."""
 
     def close(self) -> None:
         """Notices no more signals."""
@@ -122,8 +126,10 @@ class GroupNotice:
             self._listener = signals.Listener(lambda: self.tell(Reason.TOLD_TO_GO))
         return self._listener.is_installed
 
-    def tell(self, reason: Reason) -> None:
+    def tell(self, reason: Reason, next_size: int = 0) -> None:
         """Notice.tell()."""
+        if next_size:
+            ask_for_size(next_size)
         self._told.add(reason)
 
     def close(self) -> None:
