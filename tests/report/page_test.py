@@ -190,6 +190,16 @@ class PageTest(unittest.TestCase):
         self.assertEqual((self.cells("between"), self.cells("inside")), drawn)
         self.assertNotIn("itself", self.texts("#rows span"))
 
+    def test_a_band_to_fewer_hosts_is_one_row(self):
+        question = spec([f"n{i}" for i in range(64)])
+        question["device_lists"]["half"] = {"range": {"start": 0, "count": 64}}
+        question["shardings"] = {name: {"hlo_text": "{devices=[%d]<=[%d]}" % (n, n), "devices": {"ref": devices}}
+                                 for name, n, devices in (("rows", 128, "all"), ("columns", 64, "half"))}
+        question["arrays"][0]["shape"] = [128 * 64]
+        self.open(question)
+        self.assertEqual(self.browser.run("[view.columns, view.rows]"), [64, 1])
+        self.assertEqual(self.texts("#rows span"), ["same place"])
+
     def test_racks_have_borders_and_sums(self):
         question = spec(["a", "b", "c", "d"])
         question["topology"]["domains"] = [{"name": name, "egress_bytes_per_second": 1e9, "ingress_bytes_per_second": 1e9}

@@ -66,7 +66,7 @@ function bandView() {
   if (Math.min(senders.length, receivers.length) < 24) return undefined;
   const placeOf = new Map(receivers.map((j, at) => [j, at])), columns = senders.length;
   const lines = [{ origin: i => i, of: j => j, name: 'itself', at: (place) => placeOf.get(place) },
-    { origin: (_, x) => Math.round(x * receivers.length / columns), of: j => placeOf.get(j), name: 'same place', at: place => place }];
+    { origin: (_, x) => Math.floor(x * receivers.length / columns), of: j => placeOf.get(j), name: 'same place', at: place => place }];
   for (const line of lines) {
     let least = Infinity, most = -Infinity;
     senders.forEach((i, x) => receivers.forEach(j => {
