@@ -58,7 +58,7 @@ absl::Status CheckFolder(const std::string& path) {
   if (std::filesystem::is_directory(path, error)) return absl::OkStatus();
   const bool there = std::filesystem::exists(path, error);
   return MakeError(absl::StatusCode::kNotFound,
-                   absl::StrCat(path, there ? " is no folder" : ": there is no such folder"),
+                   absl::StrCat(path, there ? " is not a folder" : ": there is no such folder"),
                    {.reason = "FILE_NOT_FOUND", .metadata = {{"path", path}}});
 }
 

@@ -284,20 +284,20 @@ TEST(RemeshctlTest, UsageErrorsAreTwo) {
 
 TEST(RemeshctlTest, UsageErrorsNameWhatIsWrong) {
   for (const auto& [arguments, said] : std::vector<std::pair<const char*, const char*>>{
-           {"nonsense", "\"nonsense\" is no command"},
-           {"plans nonsense", "\"nonsense\" is no command"},
+           {"nonsense", "\"nonsense\" is not a command"},
+           {"plans nonsense", "\"nonsense\" is not a command"},
            {"plan -f x --view half", "half not in {basic,full}"},
            {"reshard jobs/a/states/b --plan plans/x --generation 0",
             "value \"0\" must be a number above 0"},
            {"plan -f x --timeout nan", "value \"nan\" must be a number above 0"},
-           {"plam", "\"plam\" is no command; did you mean \"plan\"?"},
+           {"plam", "\"plam\" is not a command; did you mean \"plan\"?"},
            {"states lits", "did you mean \"list\"?"},
            {"plan --flie x", "remeshctl: unknown flag --flie; did you mean --file?"},
            {"plans list --sourc-devices 8",
             "unknown flag --sourc-devices; did you mean --source-devices?"},
            {"states list --contxt x", "unknown flag --contxt; did you mean --context?"},
            {"states --server a:1 list",
-            "unknown flag --server here; a command's flags stand after it"},
+            "unknown flag --server here; put a command's flags after it"},
            {"plans list --context", "--context needs a value"}}) {
     const Result r = Remeshctl(arguments);
     EXPECT_EQ(r.code, 2) << arguments;

@@ -73,7 +73,7 @@ class UnreadableMessageTest : public ServerFixture {
 TEST_F(UnreadableMessageTest, AMessageThatCannotBeParsedEndsTheStreamWithAnError) {
   const Outcome outcome = Attach("\x07not protobuf");
   EXPECT_EQ(outcome.status.code(), absl::StatusCode::kInvalidArgument) << outcome.status;
-  EXPECT_EQ(outcome.status.message(), "the request is no remesh.v1.AttachRequest");
+  EXPECT_EQ(outcome.status.message(), "the request is not a remesh.v1.AttachRequest");
   EXPECT_EQ(GetErrorInfo(outcome.status).reason, "REQUEST_UNREADABLE");
   EXPECT_NE(outcome.log.find("a message of a stream is refused"), std::string::npos) << outcome.log;
   EXPECT_NE(outcome.log.find(kAttach), std::string::npos) << outcome.log;

@@ -23,7 +23,7 @@ absl::Status Help(const CLI::App* app, const std::vector<std::string>& words) {
       app = app->get_subcommand(word);
     } catch (const CLI::OptionNotFound&) {
       return MakeError(absl::StatusCode::kNotFound,
-                       absl::StrCat("\"", absl::StrJoin(words, " "), "\" is no command",
+                       absl::StrCat("\"", absl::StrJoin(words, " "), "\" is not a command",
                                     DidYouMean(word, service::CommandsOf(*app))),
                        {.reason = "COMMAND_NOT_FOUND", .metadata = {}});
     }

@@ -12,7 +12,7 @@ namespace {
 absl::Status Corrupt(const std::string& what, ErrorInfo info) {
   info.reason = "PLAN_BYTES_CORRUPT";
   info.metadata["error"] = what;
-  return MakeError(absl::StatusCode::kDataLoss, absl::StrCat("the bytes are no plan: ", what),
+  return MakeError(absl::StatusCode::kDataLoss, absl::StrCat("the bytes are not a plan: ", what),
                    info);
 }
 

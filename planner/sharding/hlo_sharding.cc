@@ -117,7 +117,7 @@ std::vector<AxisRef> RefsButReplicated(const NamedSharding& sharding) {
 
 absl::Status Append(HloSharding leaf, Tuple& tuple) {
   if (std::holds_alternative<Tuple>(leaf.form))
-    return absl::InvalidArgumentError("a tuple's leaves are no tuples");
+    return absl::InvalidArgumentError("a tuple's leaves must not be tuples");
   if (static_cast<int64_t>(tuple.leaves.size()) == kTupleLeavesMax) {
     return absl::InvalidArgumentError(
         absl::StrCat("a tuple has more than ", kTupleLeavesMax, " leaves"));

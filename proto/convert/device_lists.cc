@@ -63,7 +63,8 @@ absl::Status DeviceLists::SetNamed(const Named& lists, planner::Budget& budget) 
   for (const auto& [key, list] : lists) {
     const std::string field = absl::StrCat("device_lists[", key, "]");
     if (list.has_ref())
-      return InvalidField(field + ".ref", list.ref(), "must not stand here: no refs of refs");
+      return InvalidField(field + ".ref", list.ref(),
+                          "a ref must name its values, not another ref");
     auto resolved = Resolve(list);
     RETURN_IF_ERROR(AtField(field, resolved.status()));
     named_[key] = *std::move(resolved);

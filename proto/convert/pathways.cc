@@ -166,7 +166,7 @@ absl::Status ReadSide(const Json& request, const std::string& key, bool is_sourc
 absl::StatusOr<v1::PlanSpec> ParsePathways(std::string_view request, std::string_view arrays) {
   RETURN_IF_ERROR(CheckJson(request));
   const Json root = Json::parse(request, nullptr, /*allow_exceptions=*/false);
-  if (!root.is_object()) return InvalidField(kRoot, "", "must stand in a JSON object");
+  if (!root.is_object()) return InvalidField(kRoot, "", "must be in a JSON object");
   ASSIGN_OR_RETURN(const Json* body, Member(root, "", kRoot, Json::value_t::object));
   RETURN_IF_ERROR(CheckKeys(root, "", {kRoot}));
   RETURN_IF_ERROR(CheckKeys(*body, kRoot, {"donateInput", "inSharding", "outSharding"}));

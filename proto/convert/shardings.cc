@@ -62,7 +62,8 @@ absl::Status Shardings::SetNamed(const Named& shardings, const DeviceLists::Name
   for (const auto& [key, sharding] : shardings) {
     const std::string field = absl::StrCat("shardings[", key, "]");
     if (sharding.has_ref()) {
-      return InvalidField(field + ".ref", sharding.ref(), "must not stand here: no refs of refs");
+      return InvalidField(field + ".ref", sharding.ref(),
+                          "a ref must name its values, not another ref");
     }
     auto entry = ToEntry(sharding);
     RETURN_IF_ERROR(AtField(field, entry.status()));

@@ -36,7 +36,7 @@ absl::StatusOr<SubgroupType> SubgroupFrom(int type) {
       return SubgroupType::kUnreduced;
     default:
       return absl::InvalidArgumentError(
-          absl::StrCat("last_tile_dims value ", type, " is no type of subgroup"));
+          absl::StrCat("last_tile_dims value ", type, " is not a type of subgroup"));
   }
 }
 
@@ -145,7 +145,7 @@ absl::StatusOr<HloSharding> LeafFrom(const OpSharding& proto) {
     return leaf;
   }
   if (proto.tuple_shardings_size() > 0)
-    return absl::InvalidArgumentError("tuple_shardings of what is no tuple");
+    return absl::InvalidArgumentError("tuple_shardings of a sharding that is not a tuple");
   for (const auto& entry : proto.metadata())
     leaf.metadata.push_back({entry.op_type(), entry.op_name()});
   ASSIGN_OR_RETURN(const ReductionOp reduction, planner::TakeReduction(leaf.metadata));
@@ -260,7 +260,8 @@ absl::StatusOr<HloSharding> OpShardingFromBytes(std::string_view bytes) {
   }
   auto sharding = FromProto(proto);
   if (sharding.ok()) return sharding;
-  return InvalidField(kField, bytes, absl::StrCat("is no sharding: ", sharding.status().message()));
+  return InvalidField(kField, bytes,
+                      absl::StrCat("is not a sharding: ", sharding.status().message()));
 }
 
 std::string OpShardingToBytes(const HloSharding& sharding) {

@@ -113,7 +113,7 @@ void JournalWriter::CopySome(Copying& copying) {
 
 absl::StatusOr<bool> JournalWriter::CopyStep(Copying& copying) {
   if (failed_) return absl::UnavailableError("the journal cannot be written any more");
-  if (!copying.wanted()) return absl::CancelledError("nobody waits for the copy any more");
+  if (!copying.wanted()) return absl::CancelledError("no caller waits for the copy any more");
   if (copying.copy == nullptr) {
     ASSIGN_OR_RETURN(copying.copy, journal_->BeginCopy(copying.path));
   }

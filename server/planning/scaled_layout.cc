@@ -63,7 +63,7 @@ absl::Status Resize(size_t index, int64_t devices, std::vector<int64_t>& sizes) 
   if (devices % others != 0) {
     return MakeError(
         absl::StatusCode::kFailedPrecondition,
-        absl::StrCat(devices, " devices are no multiple of ", others,
+        absl::StrCat(devices, " devices are not a multiple of ", others,
                      ", the size of the other axes"),
         {.reason = "AXIS_DOES_NOT_DIVIDE",
          .metadata = {{"devices", absl::StrCat(devices)}, {"others", absl::StrCat(others)}}});

@@ -36,7 +36,7 @@ grpc::Status Parse(grpc::ByteBuffer* buffer, google::protobuf::Message* request,
       grpc::GenericDeserialize<grpc::ProtoBufferReader, google::protobuf::Message>(buffer, request);
   if (status.ok()) return status;
   return {grpc::StatusCode::INVALID_ARGUMENT,
-          absl::StrCat("the request is no ", request->GetDescriptor()->full_name())};
+          absl::StrCat("the request is not a ", request->GetDescriptor()->full_name())};
 }
 
 }  // namespace

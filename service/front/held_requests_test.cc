@@ -142,7 +142,7 @@ TEST_F(HeldRequestsOfServerTest, BytesThatAreNoRequestAreNamed) {
                 });
   ended.WaitForNotification();
   EXPECT_EQ(status.error_code(), grpc::StatusCode::INVALID_ARGUMENT);
-  EXPECT_EQ(status.error_message(), "the request is no remesh.v1.GetPlanRequest");
+  EXPECT_EQ(status.error_message(), "the request is not a remesh.v1.GetPlanRequest");
 }
 
 }  // namespace

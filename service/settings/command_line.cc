@@ -35,7 +35,7 @@ std::vector<std::string> LongFlagsOf(const CLI::App& app) {
 
 std::string UnknownCommand(const std::string& word, const std::vector<std::string>& commands) {
   const std::string nearest = DidYouMean(word, commands);
-  return absl::StrCat("\"", word, "\" is no command",
+  return absl::StrCat("\"", word, "\" is not a command",
                       nearest.empty() ? "; --help lists them" : nearest);
 }
 
@@ -46,7 +46,7 @@ std::string UnknownFlag(const std::string& flag, const CLI::App& app, bool befor
   const std::string nearest = Nearest(WithoutDashes(flag), names);
   if (flag == absl::StrCat("--", nearest)) return absl::StrCat(flag, " needs a value");
   std::string hint = "; --help lists them";
-  if (before_command) hint = " here; a command's flags stand after it";
+  if (before_command) hint = " here; put a command's flags after it";
   if (!nearest.empty()) hint = absl::StrCat("; did you mean --", nearest, "?");
   return absl::StrCat("unknown flag ", flag, hint);
 }

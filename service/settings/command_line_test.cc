@@ -54,15 +54,15 @@ TEST_F(CommandLineTest, AMistypedFlagThatIsRequiredIsNamed) {
 }
 
 TEST_F(CommandLineTest, AMistypedCommandIsNamedWithTheNearest) {
-  EXPECT_EQ(Said({"plam", "-f", "x"}), "\"plam\" is no command; did you mean \"plan\"?");
-  EXPECT_EQ(Said({"states", "lsit"}), "\"lsit\" is no command; did you mean \"list\"?");
-  EXPECT_EQ(Said({"states", "x"}), "\"x\" is no command; --help lists them");
+  EXPECT_EQ(Said({"plam", "-f", "x"}), "\"plam\" is not a command; did you mean \"plan\"?");
+  EXPECT_EQ(Said({"states", "lsit"}), "\"lsit\" is not a command; did you mean \"list\"?");
+  EXPECT_EQ(Said({"states", "x"}), "\"x\" is not a command; --help lists them");
   EXPECT_EQ(Said({"states", "list", "x"}), "\"x\": unexpected argument; see --help");
 }
 
 TEST_F(CommandLineTest, AFlagBeforeItsCommandIsToldWhereToStand) {
   EXPECT_EQ(Said({"states", "--server", "y", "list"}),
-            "unknown flag --server here; a command's flags stand after it");
+            "unknown flag --server here; put a command's flags after it");
 }
 
 TEST_F(CommandLineTest, WordsThatAreKnownAreNotBlamed) {

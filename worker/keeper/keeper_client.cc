@@ -93,7 +93,7 @@ absl::StatusOr<KeeperClient::Found> KeeperClient::Ask(const worker::KeeperReques
   }
   worker::KeeperResponse response;
   if (packet.ok() && !response.ParseFromString(packet->bytes))
-    packet = absl::DataLossError("its answer is no KeeperResponse");
+    packet = absl::DataLossError("its answer is not a KeeperResponse");
   if (!packet.ok()) {
     socket_.Reset();  // a late answer must not be taken for the next request's
     return Unreachable(socket_path_, packet.status());

@@ -102,7 +102,7 @@ absl::Status NcclRunner::CheckOverdue() const {
   const std::string phase = launched_.empty() ? "start" : "exchange";
   return MakeError(absl::StatusCode::kUnavailable,
                    absl::StrCat("window ", window, " did not ", launched_.empty() ? "start" : "end",
-                                " in time: a peer stands still, waits for a host that it reaches "
+                                " in time: a peer is stopped, waits for a host that it reaches "
                                 "by another link, or has another idea of the window"),
                    {"NCCL_TIMEOUT", {{"phase", phase}, {"window", window}}});
 }
