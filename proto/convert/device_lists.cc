@@ -64,7 +64,7 @@ absl::Status DeviceLists::SetNamed(const Named& lists, planner::Budget& budget) 
     const std::string field = absl::StrCat("device_lists[", key, "]");
     if (list.has_ref())
       return InvalidField(field + ".ref", list.ref(),
-                          "a ref must name its values, not another ref");
+                          "must not be a ref: refs of refs are not followed");
     auto resolved = Resolve(list);
     RETURN_IF_ERROR(AtField(field, resolved.status()));
     named_[key] = *std::move(resolved);

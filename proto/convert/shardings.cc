@@ -63,7 +63,7 @@ absl::Status Shardings::SetNamed(const Named& shardings, const DeviceLists::Name
     const std::string field = absl::StrCat("shardings[", key, "]");
     if (sharding.has_ref()) {
       return InvalidField(field + ".ref", sharding.ref(),
-                          "a ref must name its values, not another ref");
+                          "must not be a ref: refs of refs are not followed");
     }
     auto entry = ToEntry(sharding);
     RETURN_IF_ERROR(AtField(field, entry.status()));
