@@ -157,6 +157,8 @@ class ServerGroup:
                 differs = groups[int(error.metadata["group"])]
                 first, count = first + differs.start, differs.stop - differs.start
             where = f"{name}: leaves {first} to {first + count - 1}"
+        if found is not None and len(leaves) == 1:
+            raise found
         if found is not None:
             text = f"{found.message} (leaf {first} of {len(leaves)})"
             raise errors.ValuesDiffer(text, code=found.code, metadata=found.metadata)

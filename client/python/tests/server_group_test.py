@@ -274,6 +274,18 @@ class ServerGroupTest(unittest.TestCase):
         self.assertEqual(one[:16], other[:16])
         self.assertNotEqual(one[16:], other[16:])
 
+    def test_the_leaf_that_differs_is_found_by_further_rounds(self):
+        differs = lambda group: refusal(FAILED, f"group {group}", "VALUES_DIFFER", group=str(group))
+        self.fake.scripts["Exchange"] = [differs(9), differs(3), pb.ExchangeResponse()]
+        group = self.group()
+        with self.assertRaisesRegex(errors.ValuesDiffer, r"group 3 \(leaf 147 of 1024\)"):
+            group.agree_on("a", b"tree", [b"%d" % leaf for leaf in range(1024)])
+        names = [each.contribution.name for each in self.exchanges()]
+        self.assertEqual(names, ["a", "a: leaves 144 to 159"])
+        self.fake.scripts["Exchange"] = [differs(0)]
+        with self.assertRaisesRegex(errors.ValuesDiffer, r"group 0 \["):
+            group.agree("a", b"1")
+
     def test_a_living_member_of_an_earlier_start_is_waited_for_and_then_named(self):
         taken = refusal(
             grpc.StatusCode.ALREADY_EXISTS, "rank 1 is taken", "RANK_TAKEN", host="host-1", pid="77"
