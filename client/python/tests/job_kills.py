@@ -265,7 +265,8 @@ def live(
     if order["victim"] is None:
         core.close()
         return report
-    await_reserved(core)
+    if not early or dies(order, rank):
+        await_reserved(core)  # the others hear in the barrier of one that dies in it
     core._group.barrier("reserved")
     if not early and dies(order, rank):
         die_at(order)
