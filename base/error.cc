@@ -2,6 +2,8 @@
 #include "base/error.h"
 
 #include <optional>
+#include <utility>
+#include <vector>
 
 #include "absl/strings/cord.h"
 #include "absl/strings/escaping.h"
@@ -9,11 +11,13 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "base/missing_field.h"
+#include "base/problems.h"
 
 namespace remesh {
 namespace {
 
 constexpr char kPayloadUrl[] = "remesh/error_info";
+constexpr char kFurtherUrl[] = "remesh/further_problems";
 constexpr char kField[] = "field";
 constexpr char kValue[] = "value";
 constexpr char kExpectation[] = "expectation";
@@ -49,6 +53,20 @@ absl::Status FieldStatus(absl::StatusCode code, const ErrorInfo& info) {
   const std::string found =
       missing ? "" : absl::StrCat("value \"", info.metadata.at(kValue), "\" ");
   return MakeError(code, absl::StrCat(info.metadata.at(kField), ": ", found, expectation), info);
+}
+
+// "source" + "hlo_text" -> "source.hlo_text", "arrays" + "[3]" -> "arrays[3]".
+std::string Joined(std::string_view path, const std::string& field) {
+  const bool joins_with_dot = !field.empty() && field.front() != '[';
+  return absl::StrCat(View(path), joins_with_dot ? "." : "", field);
+}
+
+// Copies the further problems of `from`, with `path` in front of their fields.
+absl::Status FurtherAt(std::string_view path, const absl::Status& from, absl::Status to) {
+  std::vector<FurtherProblem> further = FurtherProblems(from);
+  if (further.empty()) return to;
+  for (FurtherProblem& problem : further) problem.field = Joined(path, problem.field);
+  return WithFurther(std::move(to), further);
 }
 
 std::string CodeName(absl::StatusCode code) { return absl::StatusCodeToString(code); }
@@ -88,16 +106,40 @@ absl::Status AtField(std::string_view path, const absl::Status& status) {
   if (field == info.metadata.end() || !info.metadata.contains(kExpectation)) {
     absl::Status prefixed(status.code(), absl::StrCat(View(path), ": ", status.message()));
     if (auto payload = status.GetPayload(kPayloadUrl)) prefixed.SetPayload(kPayloadUrl, *payload);
-    return prefixed;
+    return FurtherAt(path, status, std::move(prefixed));
   }
-  const bool joins_with_dot = !field->second.empty() && field->second.front() != '[';
-  field->second = absl::StrCat(View(path), joins_with_dot ? "." : "", field->second);
-  return FieldStatus(status.code(), info);
+  field->second = Joined(path, field->second);
+  return FurtherAt(path, status, FieldStatus(status.code(), info));
 }
 
 absl::Status AtIndex(std::string_view list, size_t index, const absl::Status& status) {
   if (status.ok()) return status;
   return AtField(absl::StrCat(View(list), "[", index, "]"), status);
+}
+
+absl::Status WithFurther(absl::Status status, const std::vector<FurtherProblem>& further) {
+  std::string payload;
+  for (const FurtherProblem& problem : further) {
+    AppendString(payload, problem.field);
+    AppendString(payload, problem.description);
+  }
+  status.SetPayload(kFurtherUrl, absl::Cord(payload));
+  return status;
+}
+
+std::vector<FurtherProblem> FurtherProblems(const absl::Status& status) {
+  std::vector<FurtherProblem> further;
+  const auto payload = status.GetPayload(kFurtherUrl);
+  if (!payload) return further;
+  const std::string bytes(*payload);
+  std::string_view rest = bytes;
+  while (!rest.empty()) {
+    auto field = TakeString(rest);
+    auto description = TakeString(rest);
+    if (!field || !description) break;
+    further.push_back({*std::move(field), *std::move(description)});
+  }
+  return further;
 }
 
 ErrorInfo GetErrorInfo(const absl::Status& status) {

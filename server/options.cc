@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "base/status_macros.h"
 #include "base/transport_names.h"
+#include "base/units.h"
 #include "proto/convert/text.h"
 #include "server/controller/values/uid.h"
 #include "server/join_tokens.h"
@@ -15,11 +16,9 @@
 #include "service/log/log.h"
 #include "service/process/version.h"
 #include "service/settings/config_check.h"
-#include "service/settings/units.h"
 
 namespace remesh::server {
 
-using service::FormatByteSize;
 using service::Settings;
 
 namespace {
@@ -179,11 +178,11 @@ absl::StatusOr<TopologyRules> RulesOf(const ServerOptions& o) {
 
 absl::Status CheckTimesAndSizes(const ServerOptions& o) {
   if (o.lost_after < 2 * o.heartbeat_interval) {
-    return InvalidField("lost_after", service::FormatDuration(o.lost_after),
+    return InvalidField("lost_after", FormatDuration(o.lost_after),
                         "must be at least two heartbeat_intervals");
   }
   if (o.stall_timeout > std::chrono::nanoseconds(0) && o.stall_timeout < 2 * o.heartbeat_interval) {
-    return InvalidField("stall_timeout", service::FormatDuration(o.stall_timeout),
+    return InvalidField("stall_timeout", FormatDuration(o.stall_timeout),
                         "must be 0s or at least two heartbeat_intervals, which tell of progress");
   }
   if (o.message_bytes_max < 4096 || o.message_bytes_max > (int64_t{1} << 30)) {

@@ -6,6 +6,8 @@
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "base/units.h"
 #include "client/connection.h"
 
 namespace remesh::client {
@@ -15,6 +17,25 @@ constexpr double kSecondsMax = 30 * 24 * 3600;
 
 std::string MustBe(const std::string& text, const std::string& what) {
   return absl::StrCat("value \"", text, "\" must be ", what);
+}
+
+// "value "64mib" must have a unit ...".
+std::string Refusal(const std::string& text, const absl::Status& status) {
+  return absl::StrCat("value \"", text, "\" ", status.message());
+}
+
+// Above 0, and at least `least` seconds.
+CLI::Validator SecondsFrom(double least, const std::string& what) {
+  const auto check = [least, what](std::string& text) -> std::string {
+    const absl::StatusOr<double> seconds = ParseSeconds(text);
+    if (seconds.ok() && *seconds > 0 && *seconds >= least && *seconds <= kSecondsMax) {
+      text = absl::StrFormat("%.17g", *seconds);
+      return "";
+    }
+    return MustBe(text,
+                  absl::StrCat(what, ", at most 30d: seconds, or with a unit as in 90s, 5m or 1h"));
+  };
+  return CLI::Validator(check, "");
 }
 
 }  // namespace
@@ -45,14 +66,28 @@ CLI::Validator AboveZero(double max) {
   return CLI::Validator(check, "");
 }
 
-CLI::Validator Seconds() { return AboveZero(kSecondsMax); }
+CLI::Validator Seconds() { return SecondsFrom(0, "a time above 0"); }
 
-CLI::Validator NanosecondsOrMore() {
+CLI::Validator NanosecondsOrMore() { return SecondsFrom(1e-9, "a time from 1ns"); }
+
+CLI::Validator Bytes() {
   const auto check = [](std::string& text) -> std::string {
-    double number = 0;
-    if (absl::SimpleAtod(text, &number) && number >= 1e-9 && number <= kSecondsMax) return "";
-    return MustBe(text,
-                  absl::StrCat("a number from 1e-9, at most ", static_cast<int64_t>(kSecondsMax)));
+    const absl::StatusOr<int64_t> bytes = ParseBytes(text);
+    if (!bytes.ok()) return Refusal(text, bytes.status());
+    if (*bytes < 1) return MustBe(text, "a size above 0, as in 256MiB");
+    text = absl::StrCat(*bytes);
+    return "";
+  };
+  return CLI::Validator(check, "");
+}
+
+CLI::Validator Rate() {
+  const auto check = [](std::string& text) -> std::string {
+    const absl::StatusOr<double> rate = ParseRate(text);
+    if (!rate.ok()) return Refusal(text, rate.status());
+    if (*rate <= 0) return MustBe(text, "a rate above 0, as in 2GB/s");
+    text = absl::StrFormat("%.17g", *rate);
+    return "";
   };
   return CLI::Validator(check, "");
 }

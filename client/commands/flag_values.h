@@ -17,10 +17,15 @@ namespace remesh::client {
 CLI::Validator WholeNumber(int64_t min = 1, int64_t max = std::numeric_limits<int64_t>::max());
 // A finite number above 0.
 CLI::Validator AboveZero(double max = std::numeric_limits<double>::max());
-// Above 0, up to 30 days.
+// The grammar of base/units.h: a bare number is seconds, bytes or bytes per second.
+// A time above 0, up to 30 days: 90, 90s, 5m, 1h.
 CLI::Validator Seconds();
 // The same in whole nanoseconds: refuses what would round to 0, which a message takes for unset.
 CLI::Validator NanosecondsOrMore();
+// A size above 0: 268435456, 256MiB, 1GB.
+CLI::Validator Bytes();
+// A rate above 0: 2e9, 2GB/s, 100Gbit/s.
+CLI::Validator Rate();
 // Any path but "". For check().
 CLI::Validator FilePath();
 // HOST:PORT, or one of gRPC's own forms (unix:PATH, dns:, ipv4: ...); not a URL. For check().

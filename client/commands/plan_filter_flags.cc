@@ -6,7 +6,7 @@
 #include "absl/strings/strip.h"
 #include "base/error.h"
 #include "base/status_macros.h"
-#include "service/settings/units.h"
+#include "base/units.h"
 
 namespace remesh::client {
 namespace {
@@ -37,9 +37,9 @@ absl::StatusOr<v1::CountRange> ToRange(const char* flag, const std::string& text
 
 absl::StatusOr<google::protobuf::Timestamp> Before(const char* flag, const std::string& text,
                                                    absl::Time now) {
-  const auto age = service::ParseDuration(text);
+  const auto age = ParseSeconds(text);
   if (!age.ok()) return InvalidField(flag, text, std::string(age.status().message()));
-  const absl::Time then = now - absl::FromChrono(*age);
+  const absl::Time then = now - absl::Seconds(*age);
   google::protobuf::Timestamp time;
   time.set_seconds(absl::ToUnixSeconds(then));
   time.set_nanos(

@@ -106,8 +106,8 @@ void AddPlanReportFlags(CLI::App& app, PlanReport& report) {
                  "Write the predicted schedule as a trace for Perfetto or chrome://tracing");
   app.add_option("--html", report.html, "Write a page that shows the plan");
   app.add_option("--checkpoint-rate", report.checkpoint_bytes_per_second,
-                 "Bytes per second of one host to and from storage, for comparison")
-      ->transform(AboveZero())
+                 "Rate of one host to and from storage, for comparison: 2e9, 2GB/s")
+      ->transform(Rate())
       ->capture_default_str();
 }
 

@@ -244,8 +244,8 @@ void AddPlans(CLI::App& app, Command& command) {
       add("explain", "Say why a plan costs what it costs", ExplainOne);
   explain
       ->add_option("--checkpoint-rate", explained->report.checkpoint_bytes_per_second,
-                   "Bytes per second of one host to and from storage, for comparison")
-      ->transform(AboveZero())
+                   "Rate of one host to and from storage, for comparison: 2e9, 2GB/s")
+      ->transform(Rate())
       ->capture_default_str();
   add("delete", "Drop a plan from the cache", Delete);
   add("pin", "Keep a plan from eviction", Pin);

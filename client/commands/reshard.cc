@@ -129,12 +129,12 @@ absl::Status Reshard(const ReshardOptions& options) {
 void AddPlanningFlags(CLI::App& reshard, ReshardOptions& options) {
   reshard
       .add_option("--window-bytes", options.window_bytes,
-                  "Bytes in flight per device, at least 256 (256 MiB without it)")
-      ->transform(WholeNumber());
+                  "Bytes in flight per device, at least 256 (256MiB without it)")
+      ->transform(Bytes());
   reshard
       .add_option("--memory-limit-bytes", options.memory_limit_bytes,
-                  "Most bytes that a device may hold")
-      ->transform(WholeNumber());
+                  "Most bytes that a device may hold, as in 40GiB")
+      ->transform(Bytes());
   reshard.add_flag("--donate", options.donate,
                    "Source shards may be released while the move goes on");
   reshard.add_flag("--free-target-order", options.free_target_order,
@@ -183,7 +183,7 @@ void AddReshard(CLI::App& app, Command& command) {
       ->transform(WholeNumber());
   reshard
       ->add_option("--deadline", options->deadline_seconds,
-                   "Longest that the move may take, seconds (300)")
+                   "Longest that the move may take: 90s, 5m (300 s without it)")
       ->transform(NanosecondsOrMore());
   reshard->add_option("--request-id", options->request_id,
                       "The same id never starts a second move");

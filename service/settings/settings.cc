@@ -19,8 +19,8 @@
 #include "base/host_port.h"
 #include "base/nearest.h"
 #include "base/status_macros.h"
+#include "base/units.h"
 #include "proto/convert/yaml_to_json.h"
-#include "service/settings/units.h"
 
 namespace remesh::service {
 namespace {

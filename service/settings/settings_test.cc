@@ -8,8 +8,8 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_replace.h"
 #include "base/error.h"
+#include "base/units.h"
 #include "service/settings/read_settings.h"
-#include "service/settings/units.h"
 
 namespace remesh::service {
 namespace {
@@ -315,17 +315,6 @@ TEST(SettingsTest, EndsAfterHelpAndErrors) {
   EXPECT_EQ(Start(settings, {"--threads", "many"}), 2);
   Settings fresh = Table(values);
   EXPECT_EQ(Start(fresh, {"--config", "no/such/file.yaml"}), 2);
-}
-
-TEST(UnitsTest, FormatsReadBack) {
-  for (const int64_t bytes :
-       {int64_t{0}, int64_t{1}, int64_t{1023}, int64_t{1} << 20, int64_t{3} << 30}) {
-    EXPECT_EQ(ParseBytes(FormatByteSize(bytes)).value(), bytes);
-  }
-  EXPECT_EQ(FormatByteSize(256 << 20), "256MiB");
-  EXPECT_EQ(FormatDuration(milliseconds(1500)), "1500ms");
-  EXPECT_EQ(ParseDuration("1.5h").value(), std::chrono::minutes(90));
-  EXPECT_EQ(ParseBytes("1.5 GB").value(), 1'500'000'000);
 }
 
 }  // namespace
