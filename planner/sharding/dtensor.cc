@@ -153,7 +153,8 @@ absl::Status AddSplit(int64_t dim, int64_t split_factor, size_t m, int64_t chunk
   const std::string field = absl::StrCat("placements[", m, "].", std::string(kind));
   if (dim < -rank || dim >= rank) {
     return InvalidField(field + ".dim", absl::StrCat(dim),
-                        absl::StrCat("must lie in [", -rank, ", ", rank, ")"));
+                        absl::StrCat("must be a dimension of the array, from 0 to ", rank - 1,
+                                     ", or from the last on, from -1 to ", -rank));
   }
   if (split_factor < 1)
     return InvalidField(field + ".split_factor", absl::StrCat(split_factor), "must be >= 1");
@@ -201,9 +202,9 @@ absl::Status CheckMesh(const DTensorSharding& sharding, int32_t device_count) {
                         absl::StrCat("dimensions are more than ", kTileRankMax));
   }
   if (sharding.placements.size() != sharding.mesh_shape.size()) {
-    return InvalidField("placements", absl::StrCat(sharding.placements.size()),
-                        absl::StrCat("placements must be one for each of ",
-                                     sharding.mesh_shape.size(), " mesh dimensions"));
+    return InvalidField(
+        "placements", absl::StrCat(sharding.placements.size(), " placements"),
+        absl::StrCat("must be as many as mesh_shape has sizes, ", sharding.mesh_shape.size()));
   }
   int64_t size = 1;
   for (size_t m = 0; m < sharding.mesh_shape.size(); ++m) {
@@ -216,8 +217,8 @@ absl::Status CheckMesh(const DTensorSharding& sharding, int32_t device_count) {
     size *= dim;
   }
   if (size == device_count) return absl::OkStatus();
-  return InvalidField("devices", absl::StrCat(device_count),
-                      absl::StrCat("devices do not fill the mesh [",
+  return InvalidField("devices", absl::StrCat(device_count, " devices"),
+                      absl::StrCat("must be ", size, ", for they do not fill the mesh [",
                                    absl::StrJoin(sharding.mesh_shape, ","), "] of ", size));
 }
 

@@ -79,7 +79,11 @@ absl::StatusOr<Mesh> ParseMeshOrSymbol(TextScanner& scanner, const Meshes& meshe
   ASSIGN_OR_RETURN(const std::string name, ParseSymbol(scanner));
   const auto mesh = meshes.find(name);
   if (mesh == meshes.end())
-    return scanner.ErrorAt(start, absl::StrCat("mesh @", name, " is not defined in this text"));
+    return scanner.ErrorAt(
+        start, absl::StrCat("mesh @", name,
+                            " is not defined in this text: write mesh<[\"x\"=4]> with its "
+                            "axes in place of @",
+                            name, ", or sdy.mesh @", name, " = <[\"x\"=4]> before it"));
   return mesh->second;
 }
 

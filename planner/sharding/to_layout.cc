@@ -44,17 +44,18 @@ absl::Status CheckTiled(const Tiled& tiled, const Shape& shape, int32_t device_c
   if (tiled.data_rank() != static_cast<int>(shape.size())) {
     return InvalidField(
         "shape", absl::StrCat("[", absl::StrJoin(shape, ","), "]"),
-        absl::StrCat(
-            "must have rank ", tiled.data_rank(),
-            ": Number of tile assignment dimensions (excluding subgroups) is different than "
-            "the input rank of ",
-            PrintTiles(tiled.tiles)));
+        absl::StrCat("must have rank ", tiled.data_rank(),
+                     ", or the array a sharding of its own rank: Number of tile assignment "
+                     "dimensions (excluding subgroups) is different than "
+                     "the input rank of ",
+                     PrintTiles(tiled.tiles)));
   }
   if (tiled.tiles.size() != device_count) {
     return InvalidField(
-        "devices", absl::StrCat(device_count),
-        absl::StrCat("is not the sharding's number of devices: tile_assignment should have ",
-                     device_count, " devices but has ", tiled.tiles.size()));
+        "devices", absl::StrCat(device_count, " devices"),
+        absl::StrCat("must be ", tiled.tiles.size(),
+                     ", as many as the sharding is for: tile_assignment should have ", device_count,
+                     " devices but has ", tiled.tiles.size()));
   }
   for (SubgroupType type : tiled.subgroups) {
     if (type == SubgroupType::kMaximal) {
@@ -159,13 +160,14 @@ absl::StatusOr<Layout> ToLayout(const NamedSharding& sharding, const Shape& shap
   RETURN_IF_ERROR(CheckDeviceCount(device_count));
   if (!sharding.mesh.maximal && sharding.mesh.devices.size() != device_count) {
     return InvalidField(
-        "devices", absl::StrCat(device_count),
-        absl::StrCat("is not the mesh's number of devices, ", sharding.mesh.devices.size()));
+        "devices", absl::StrCat(device_count, " devices"),
+        absl::StrCat("must be ", sharding.mesh.devices.size(), ", as many as the mesh has"));
   }
   if (!sharding.dims.empty() && sharding.dims.size() != shape.size()) {
     return InvalidField("shape", absl::StrCat("[", absl::StrJoin(shape, ","), "]"),
                         absl::StrCat("must have rank ", sharding.dims.size(),
-                                     ", the number of dimension shardings"));
+                                     ", the number of dimension shardings: write None (JAX) or {} "
+                                     "(Shardy) for a dimension that is not cut"));
   }
   NamedSharding ranked = sharding;
   ranked.dims.resize(shape.size());

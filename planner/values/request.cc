@@ -8,15 +8,47 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "base/error.h"
+#include "base/problems.h"
 #include "base/status_macros.h"
 #include "planner/values/coverage.h"
 #include "planner/values/unknown_device.h"
 
 namespace remesh::planner {
 namespace {
+
+// What devices that hold parts of a whole are called, and how to make the whole: "manual(2)" or
+// "unreduced[sum](4)".
+std::string HowToReduce(const std::string& kind) {
+  if (absl::StartsWith(kind, "manual")) {
+    return "holds values that differ between devices (manual, as inside jax.shard_map), and remesh "
+           "does not know how they make the whole: move the array that shard_map returns, with the "
+           "sharding of its out_specs";
+  }
+  return "holds partial results (Partial in DTensor, unreduced in JAX and XLA), and remesh moves "
+         "data "
+         "and does not add it: reduce first, with DTensor.redistribute(placements=[Replicate()]) "
+         "or "
+         "[Shard(0)], jax.lax.psum, or jax.reshard to a PartitionSpec without unreduced";
+}
+
+absl::Status OtherSubgroups(const Layout& source, const Layout& target) {
+  if (target.subgroup_kind.empty())
+    return InvalidField("source", source.subgroup_kind, HowToReduce(source.subgroup_kind));
+  if (source.subgroup_kind.empty()) {
+    return InvalidField("target", target.subgroup_kind,
+                        "would leave each device a part of the whole, and the source has no parts: "
+                        "name Shard(DIM) or Replicate() for DTensor, or a sharding that is neither "
+                        "manual nor unreduced");
+  }
+  return InvalidField(
+      "target", target.subgroup_kind,
+      absl::StrCat("must hold the same partial results as the source, \"", source.subgroup_kind,
+                   "\": remesh moves data and does not add it"));
+}
 
 // Checks the parts of a request; shared layouts and device lists are checked once.
 class Checker {
@@ -35,10 +67,11 @@ class Checker {
     RETURN_IF_ERROR(CheckFallbacks());
     if (request_.arrays.empty()) return InvalidField("arrays", "", "must name an array");
     names_.reserve(request_.arrays.size());
+    Problems problems;
     for (size_t i = 0; i < request_.arrays.size(); ++i) {
-      RETURN_IF_ERROR(AtIndex("arrays", i, CheckArray(request_.arrays[i])));
+      RETURN_IF_ERROR(problems.Note(AtIndex("arrays", i, CheckArray(request_.arrays[i]))));
     }
-    return absl::OkStatus();
+    return problems.ToStatus();
   }
 
  private:
@@ -79,8 +112,10 @@ class Checker {
       return InvalidField("name", array.name, "must be unique");
     }
     RETURN_IF_ERROR(ValidateShape(array.shape, BitWidth(array.element_type)));
-    RETURN_IF_ERROR(AtField("source", CheckPlacement(array, array.source)));
-    RETURN_IF_ERROR(AtField("target", CheckPlacement(array, array.target)));
+    Problems problems;
+    RETURN_IF_ERROR(problems.Note(AtField("source", CheckPlacement(array, array.source))));
+    RETURN_IF_ERROR(problems.Note(AtField("target", CheckPlacement(array, array.target))));
+    if (!problems.empty()) return problems.ToStatus();
     const bool new_pair = checked_arrays_
                               .insert({array.source.layout.get(), array.source.devices.get(),
                                        array.target.layout.get(), array.target.devices.get()})
@@ -95,8 +130,8 @@ class Checker {
 
   // Keeps what all devices hold before and after below kHeldBitsMax.
   absl::Status CountBits(const ArraySpec& array) {
-    const __int128 elements = HeldElements(*array.source.layout) +
-                              HeldElements(*array.target.layout);
+    const __int128 elements =
+        HeldElements(*array.source.layout) + HeldElements(*array.target.layout);
     held_bits_ += elements * BitWidth(array.element_type);
     if (held_bits_ < kHeldBitsMax) return absl::OkStatus();
     return InvalidField("shape", absl::StrCat("[", absl::StrJoin(array.shape, ","), "]"),
@@ -174,10 +209,7 @@ class Checker {
 
   absl::Status CheckSubgroups(const Layout& source, const Layout& target) {
     if (!checked_pairs_.insert({&source, &target}).second) return absl::OkStatus();
-    if (source.subgroup_kind != target.subgroup_kind) {
-      return InvalidField("target.subgroups", target.subgroup_kind,
-                          absl::StrCat("must be the source's, \"", source.subgroup_kind, "\""));
-    }
+    if (source.subgroup_kind != target.subgroup_kind) return OtherSubgroups(source, target);
     const std::set<int64_t> held = SubgroupsOf(source);
     for (int64_t subgroup : SubgroupsOf(target)) {
       if (held.contains(subgroup)) continue;

@@ -110,7 +110,7 @@ const std::vector<BadRequest>& BadRequests() {
          const std::vector<std::vector<Box>> boxes = {{Box{{{0, 4}}}}, {}, {}, {}};
          r.arrays[0].source.layout = std::make_shared<const Layout>(*MakeBoxLayout({8}, boxes));
        }},
-      {"arrays[0].target.subgroups", "manual(2)",
+      {"arrays[0].target", "manual(2)",
        [](auto& r) { r.arrays[0].target.layout = Rows(8, 4, "manual(2)"); }},
   };
   return bad;
@@ -213,8 +213,8 @@ TEST(RequestTest, PlansOfTheMostBitsCanBeMade) {
   array.shape = {kBytes};
   const Placement rows = {Rows(kBytes, 4), Devices({0, 1, 2, 3})};
   const std::vector<int64_t> whole(4, 0);
-  const Placement copies = {std::make_shared<const Layout>(MakeSeparableLayout(
-                                {kBytes}, {TilePartition(kBytes, 1)}, whole)),
+  const Placement copies = {std::make_shared<const Layout>(
+                                MakeSeparableLayout({kBytes}, {TilePartition(kBytes, 1)}, whole)),
                             rows.devices};
   for (const Strategy strategy : {Strategy::kOptimal, Strategy::kP2p, Strategy::kGather}) {
     for (const bool gathers : {true, false}) {
@@ -301,9 +301,8 @@ TEST(RequestTest, TheSearchForGapsEndsWithItsBudget) {
   ASSERT_TRUE(layout.ok()) << layout.status();
   EXPECT_TRUE(CheckCovers(*layout).ok());
   int looks = 0;
-  Budget budget([&] {
-    return ++looks < 3 ? absl::OkStatus() : absl::CancelledError("the caller has gone");
-  });
+  Budget budget(
+      [&] { return ++looks < 3 ? absl::OkStatus() : absl::CancelledError("the caller has gone"); });
   EXPECT_EQ(CheckCovers(*layout, {}, budget).code(), absl::StatusCode::kCancelled);
   EXPECT_EQ(looks, 3);
 }

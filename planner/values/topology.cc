@@ -9,6 +9,7 @@
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
+#include "base/problems.h"
 #include "base/status_macros.h"
 
 namespace remesh::planner {
@@ -37,28 +38,38 @@ absl::Status CheckDevice(int64_t id, const Host& host, OwnerOf& owner_of) {
 
 absl::Status CheckHost(const Host& host, absl::flat_hash_set<std::string_view>& names,
                        OwnerOf& owner_of) {
-  RETURN_IF_ERROR(CheckName(host.name, names));
-  if (host.device_ids.empty()) return InvalidField("device_ids", "", "must name a device");
+  Problems problems;
+  RETURN_IF_ERROR(problems.Note(CheckName(host.name, names)));
+  if (host.device_ids.empty())
+    RETURN_IF_ERROR(problems.Note(InvalidField("device_ids", "", "must name a device")));
   for (size_t i = 0; i < host.device_ids.size(); ++i) {
-    RETURN_IF_ERROR(AtIndex("device_ids", i, CheckDevice(host.device_ids[i], host, owner_of)));
+    RETURN_IF_ERROR(
+        problems.Note(AtIndex("device_ids", i, CheckDevice(host.device_ids[i], host, owner_of))));
   }
-  if (host.nics < 1) return InvalidField("nics", absl::StrCat(host.nics), "must be >= 1");
-  RETURN_IF_ERROR(CheckCapacity("nic_bytes_per_second", host.nic_bytes_per_second));
-  RETURN_IF_ERROR(CheckCapacity("fabric_bytes_per_second", host.fabric_bytes_per_second));
-  return ValidateMessageCosts(host.message_costs);
+  if (host.nics < 1)
+    RETURN_IF_ERROR(problems.Note(InvalidField("nics", absl::StrCat(host.nics), "must be >= 1")));
+  RETURN_IF_ERROR(problems.Note(CheckCapacity("nic_bytes_per_second", host.nic_bytes_per_second)));
+  RETURN_IF_ERROR(
+      problems.Note(CheckCapacity("fabric_bytes_per_second", host.fabric_bytes_per_second)));
+  RETURN_IF_ERROR(problems.Note(ValidateMessageCosts(host.message_costs)));
+  return problems.ToStatus();
 }
 
 absl::Status CheckDomain(const Domain& domain, absl::flat_hash_set<std::string_view>& names) {
-  RETURN_IF_ERROR(CheckName(domain.name, names));
-  RETURN_IF_ERROR(CheckCapacity("egress_bytes_per_second", domain.egress_bytes_per_second));
-  return CheckCapacity("ingress_bytes_per_second", domain.ingress_bytes_per_second);
+  Problems problems;
+  RETURN_IF_ERROR(problems.Note(CheckName(domain.name, names)));
+  RETURN_IF_ERROR(
+      problems.Note(CheckCapacity("egress_bytes_per_second", domain.egress_bytes_per_second)));
+  RETURN_IF_ERROR(
+      problems.Note(CheckCapacity("ingress_bytes_per_second", domain.ingress_bytes_per_second)));
+  return problems.ToStatus();
 }
 
 using DomainIndex = absl::flat_hash_map<std::string, size_t>;
 
 absl::Status CheckParent(const std::string& parent, const DomainIndex& index_of) {
   if (parent.empty() || index_of.contains(parent)) return absl::OkStatus();
-  return InvalidField("parent", parent, "must name a domain");
+  return InvalidField("parent", parent, "must be the name of an entry of domains, or empty");
 }
 
 // Walks up from every domain. A walk that meets a domain of its own has found a cycle. Each domain
@@ -107,14 +118,17 @@ absl::Status ValidateTopology(const Topology& topology) {
   if (topology.hosts.empty()) return InvalidField("hosts", "", "must name a host");
   absl::flat_hash_set<std::string_view> domain_names;
   DomainIndex index_of;
+  Problems problems;
   for (size_t i = 0; i < topology.domains.size(); ++i) {
-    RETURN_IF_ERROR(AtIndex("domains", i, CheckDomain(topology.domains[i], domain_names)));
+    RETURN_IF_ERROR(
+        problems.Note(AtIndex("domains", i, CheckDomain(topology.domains[i], domain_names))));
     index_of[topology.domains[i].name] = i;
   }
   for (size_t i = 0; i < topology.domains.size(); ++i) {
-    RETURN_IF_ERROR(AtIndex("domains", i, CheckParent(topology.domains[i].parent, index_of)));
+    RETURN_IF_ERROR(
+        problems.Note(AtIndex("domains", i, CheckParent(topology.domains[i].parent, index_of))));
   }
-  RETURN_IF_ERROR(CheckAcyclic(topology.domains, index_of));
+  if (problems.empty()) RETURN_IF_ERROR(problems.Note(CheckAcyclic(topology.domains, index_of)));
   absl::flat_hash_set<std::string_view> host_names;
   host_names.reserve(topology.hosts.size());
   OwnerOf owner_of;
@@ -122,8 +136,9 @@ absl::Status ValidateTopology(const Topology& topology) {
   int64_t capacity = 0;
   for (size_t i = 0; i < topology.hosts.size(); ++i) {
     const Host& host = topology.hosts[i];
-    RETURN_IF_ERROR(AtIndex("hosts", i, CheckHost(host, host_names, owner_of)));
-    RETURN_IF_ERROR(AtIndex("hosts", i, CheckParent(host.parent, index_of)));
+    RETURN_IF_ERROR(problems.Note(AtIndex("hosts", i, CheckHost(host, host_names, owner_of))));
+    RETURN_IF_ERROR(problems.Note(AtIndex("hosts", i, CheckParent(host.parent, index_of))));
+    if (!problems.empty()) continue;
     capacity += NicCapacity(host);
     if (capacity > static_cast<int64_t>(kCapacitySumMax)) {
       return InvalidField(absl::StrCat("hosts[", i, "].nic_bytes_per_second"),
@@ -131,7 +146,7 @@ absl::Status ValidateTopology(const Topology& topology) {
                           "brings the NICs of all hosts above 2^60 bytes per second");
     }
   }
-  return absl::OkStatus();
+  return problems.ToStatus();
 }
 
 }  // namespace remesh::planner

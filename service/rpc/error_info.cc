@@ -6,9 +6,11 @@
 #include <algorithm>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "absl/strings/numbers.h"
 #include "base/error.h"
+#include "base/problems.h"
 #include "base/utf8.h"
 #include "base/visible.h"
 #include "google/rpc/error_details.pb.h"
@@ -21,6 +23,9 @@ constexpr size_t kMessageBytesMax = 1536;
 constexpr size_t kReasonBytesMax = 128;
 constexpr size_t kMetadataBytesMax = 3072;  // keys and values together
 constexpr size_t kMetadataValueBytesMax = 512;
+constexpr size_t kDetailsBytesMax = 4600;  // beyond which no further problem is added
+constexpr size_t kViolationBytesMax = 400;
+constexpr size_t kViolationOverhead = 16;  // tags and lengths
 constexpr char kRetryAfter[] = "retry_after_seconds";
 
 #define REMESH_SAME_CODE(ABSL, GRPC)                                                \
@@ -76,6 +81,36 @@ void AddRetryInfo(const google::rpc::ErrorInfo& info, google::rpc::Status& messa
   message.add_details()->PackFrom(retry);
 }
 
+// Adds the further problems, as many as the details have room for.
+void AddBadRequest(const absl::Status& status, google::rpc::Status& message) {
+  google::rpc::BadRequest bad;
+  size_t bytes = message.ByteSizeLong();
+  for (const FurtherProblem& problem : FurtherProblems(status)) {
+    const std::string field = Shortened(Visible(problem.field), kViolationBytesMax);
+    const std::string description = Shortened(Visible(problem.description), kViolationBytesMax);
+    bytes += field.size() + description.size() + kViolationOverhead;
+    if (bytes > kDetailsBytesMax) break;
+    google::rpc::BadRequest::FieldViolation& violation = *bad.add_field_violations();
+    violation.set_field(field);
+    violation.set_description(description);
+  }
+  if (bad.field_violations_size() > 0) message.add_details()->PackFrom(bad);
+}
+
+// The further problems that the peer sent. It may be forged.
+std::vector<FurtherProblem> FurtherOf(const google::rpc::Status& message) {
+  std::vector<FurtherProblem> further;
+  for (const google::protobuf::Any& detail : message.details()) {
+    google::rpc::BadRequest bad;
+    if (!detail.UnpackTo(&bad)) continue;
+    for (const auto& violation : bad.field_violations()) {
+      if (further.size() == Problems::kFurtherMax) return further;
+      further.push_back({Visible(violation.field()), Visible(violation.description())});
+    }
+  }
+  return further;
+}
+
 }  // namespace
 
 google::rpc::Status StatusToProto(const absl::Status& status) {
@@ -88,6 +123,7 @@ google::rpc::Status StatusToProto(const absl::Status& status) {
   FillErrorInfo(status, info);
   message.add_details()->PackFrom(info);
   AddRetryInfo(info, message);
+  AddBadRequest(status, message);
   return message;
 }
 
@@ -100,9 +136,11 @@ absl::Status StatusFromProto(const google::rpc::Status& message) {
   for (const google::protobuf::Any& detail : message.details()) {
     google::rpc::ErrorInfo info;
     if (!detail.UnpackTo(&info)) continue;
-    return MakeError(
+    const absl::Status error = MakeError(
         status.code(), text,
         {.reason = info.reason(), .metadata = {info.metadata().begin(), info.metadata().end()}});
+    const std::vector<FurtherProblem> further = FurtherOf(message);
+    return further.empty() ? error : WithFurther(error, further);
   }
   return status;
 }

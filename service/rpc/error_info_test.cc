@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "base/error.h"
+#include "base/problems.h"
 #include "google/rpc/error_details.pb.h"
 
 namespace remesh::service {
@@ -50,6 +51,28 @@ TEST(ErrorInfoTest, StatusesOfOthersStayWhatTheyAre) {
   EXPECT_EQ(
       StatusFromGrpc(grpc::Status(grpc::StatusCode::ABORTED, "x", "\xff not a message")).code(),
       absl::StatusCode::kAborted);
+}
+
+TEST(ErrorInfoTest, FurtherProblemsAreFieldViolations) {
+  const absl::Status status = WithFurther(InvalidField("a", "-1", "must be >= 0"),
+                                          {{"b[2]", "is missing"}, {"c", "must be unique"}});
+  EXPECT_EQ(FurtherProblems(StatusFromGrpc(StatusToGrpc(status))), FurtherProblems(status));
+  const google::rpc::Status message = StatusToProto(status);
+  google::rpc::BadRequest bad;
+  ASSERT_EQ(message.details_size(), 2);
+  ASSERT_TRUE(message.details(1).UnpackTo(&bad));
+  EXPECT_EQ(bad.field_violations(0).field(), "b[2]");
+}
+
+TEST(ErrorInfoTest, FurtherProblemsFitTrailers) {
+  const std::vector<FurtherProblem> further(20, {std::string(500, 'f'), std::string(5000, 'd')});
+  const std::string long_text(10'000, 'x');
+  const grpc::Status status =
+      StatusToGrpc(WithFurther(InvalidField("a", long_text, long_text), further));
+  EXPECT_LT(status.error_message().size() + status.error_details().size(), size_t{7} << 10);
+  const grpc::Status short_status = StatusToGrpc(WithFurther(InvalidField("a", "", "x"), further));
+  EXPECT_LT(short_status.error_details().size(), size_t{5} << 10);
+  EXPECT_GE(FurtherProblems(StatusFromGrpc(short_status)).size(), 4u);
 }
 
 TEST(ErrorInfoTest, FitsTrailers) {
