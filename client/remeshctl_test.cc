@@ -245,8 +245,8 @@ TEST(RemeshctlTest, TheExampleOfEveryFormOfShardingMovesNothing) {
   const Result plan = Remeshctl("plan -o json -f docs/shardings.yaml");
   EXPECT_EQ(plan.code, 0) << plan.err;
   const Json summary = Json::parse(plan.out)["plan"]["summary"];
-  EXPECT_EQ(summary["totalBytes"], "640");
-  EXPECT_EQ(summary["keptBytes"], "640");
+  EXPECT_EQ(summary["totalBytes"], "896");
+  EXPECT_EQ(summary["keptBytes"], "896");
 }
 
 TEST(RemeshctlTest, ShardingPrintsCanonicalText) {

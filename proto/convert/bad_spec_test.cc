@@ -152,7 +152,7 @@ const BadSpec kBadSpecs[] = {
      "arrays[0].source.devices", "ids: 0"},
     {"subgroups of one side",
      R"({$T,"arrays":[{$A,"source":{"hlo_text":"{manual}","devices":{"range":{"count":4}}},$D}]})",
-     "arrays[0].target.subgroups", ""},
+     "arrays[0].source", "manual(4)"},
     {"negative window", R"({$T,"arrays":[{$A,$S,$D}],"options":{"window_bytes":-1}})",
      "options.window_bytes", "-1"},
     {"unknown strategy", R"({$T,"arrays":[{$A,$S,$D}],"options":{"strategy":17}})",

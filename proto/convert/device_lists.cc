@@ -8,7 +8,9 @@
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
+#include "base/missing_field.h"
 #include "base/nearest.h"
+#include "base/problems.h"
 #include "base/status_macros.h"
 #include "planner/sharding/limits.h"
 #include "proto/convert/sorted_keys.h"
@@ -25,7 +27,12 @@ namespace {
 constexpr int64_t kAllPositionsMax = int64_t{1} << 23;
 
 absl::StatusOr<DeviceList> FromIds(const google::protobuf::RepeatedField<int64_t>& ids) {
-  if (ids.empty()) return InvalidField("ids", "", "must name a device, or range or ref be set");
+  if (ids.empty()) {
+    return MissingField(
+        "ids",
+        "the devices must be given: devices: {range: {start: 0, count: 4}}, [0, 1, 2, "
+        "3], or the key of an entry of device_lists");
+  }
   if (ids.size() > kPositionsMax) {
     return InvalidField("ids", absl::StrCat(ids.size(), " ids"),
                         absl::StrCat("must be at most ", kPositionsMax));
@@ -60,17 +67,32 @@ absl::StatusOr<DeviceList> FromRange(const v1::DeviceList::Range& range) {
 
 absl::Status DeviceLists::SetNamed(const Named& lists, planner::Budget& budget) {
   named_.clear();
-  for (const auto& [key, list] : lists) {
-    const std::string field = absl::StrCat("device_lists[", key, "]");
-    if (list.has_ref())
-      return InvalidField(field + ".ref", list.ref(),
-                          "must not be a ref: refs of refs are not followed");
-    auto resolved = Resolve(list);
-    RETURN_IF_ERROR(AtField(field, resolved.status()));
-    named_[key] = *std::move(resolved);
+  refused_.clear();
+  Problems problems;
+  for (const std::string& key : SortedKeys(lists)) {
+    absl::StatusOr<DeviceListPtr> list = ResolveNamed(lists.at(key));
+    if (list.ok()) {
+      named_[key] = *std::move(list);
+    } else {
+      const absl::Status status = AtField(absl::StrCat("device_lists[", key, "]"), list.status());
+      refused_.emplace(key, status);
+      RETURN_IF_ERROR(problems.Note(status));
+    }
     RETURN_IF_ERROR(budget.Check());
   }
-  return absl::OkStatus();
+  return problems.ToStatus();
+}
+
+absl::StatusOr<DeviceListPtr> DeviceLists::ResolveNamed(const v1::DeviceList& list) {
+  if (!list.has_ref()) return Resolve(list);
+  return InvalidField(
+      "ref", list.ref(),
+      "must not be used here: an entry of device_lists has ids or a range of its own");
+}
+
+const absl::Status* DeviceLists::Refusal(const std::string& key) const {
+  const auto found = refused_.find(key);
+  return found == refused_.end() ? nullptr : &found->second;
 }
 
 absl::StatusOr<DeviceListPtr> DeviceLists::Resolve(const v1::DeviceList& list) {
@@ -82,9 +104,9 @@ absl::StatusOr<DeviceListPtr> DeviceLists::Resolve(const v1::DeviceList& list) {
   if (list.has_ref()) {
     const auto found = named_.find(list.ref());
     if (found == named_.end()) {
-      return InvalidField("ref", list.ref(),
-                          absl::StrCat("must be a key of device_lists",
-                                       DidYouMean(list.ref(), SortedKeys(named_))));
+      return InvalidField(
+          "ref", list.ref(),
+          absl::StrCat("must be a key of device_lists", KnownKeys(list.ref(), named_)));
     }
     return found->second;
   }

@@ -26,6 +26,10 @@ class DeviceLists {
   // is spent.
   absl::Status SetNamed(const Named& lists, planner::Budget& budget = planner::Budget::Unlimited());
 
+  // What is wrong with the entry called `key`, with its field; null: nothing, or there is no such
+  // entry. Who refers to it has nothing to mend.
+  const absl::Status* Refusal(const std::string& key) const;
+
   // The value of a list, or of the named list that it refers to. Fields: "ids[2]", "range.start",
   // "ref".
   absl::StatusOr<planner::DeviceListPtr> Resolve(const v1::DeviceList& list);
@@ -35,9 +39,11 @@ class DeviceLists {
   absl::StatusOr<planner::DeviceListPtr> Intern(planner::DeviceList ids);
 
  private:
+  absl::StatusOr<planner::DeviceListPtr> ResolveNamed(const v1::DeviceList& list);
   absl::StatusOr<planner::DeviceListPtr> ResolveRange(const v1::DeviceList::Range& range);
 
   absl::flat_hash_map<std::string, planner::DeviceListPtr> named_;
+  absl::flat_hash_map<std::string, absl::Status> refused_;
   // By start and count, because comparing long lists takes time.
   absl::flat_hash_map<std::pair<int64_t, int64_t>, planner::DeviceListPtr> ranges_;
   absl::flat_hash_map<planner::DeviceList, planner::DeviceListPtr> interned_;

@@ -46,7 +46,9 @@ absl::StatusOr<DTensorSharding::Placement> ToPlacement(const v1::Placement& plac
     case v1::Placement::kPartial:
       return DTensorSharding::Partial{placement.partial().reduce_op()};
     default:
-      return InvalidField("kind", "", "must be set: shard, replicate, strided_shard or partial");
+      return InvalidField("kind", "",
+                          "must be set: write Shard(0), Replicate(), _StridedShard(0, 2) or "
+                          "Partial(sum)");
   }
 }
 
@@ -77,9 +79,16 @@ absl::StatusOr<planner::Layout> LayOut(const BoxForm& form, const planner::Shape
   return layout;
 }
 
+// A single placement without a mesh is over all devices.
+DTensorSharding OnMesh(DTensorSharding sharding, int32_t device_count) {
+  if (sharding.mesh_shape.empty() && sharding.placements.size() == 1)
+    sharding.mesh_shape = {device_count};
+  return sharding;
+}
+
 absl::StatusOr<planner::Layout> LayOut(const DTensorSharding& sharding, const planner::Shape& shape,
                                        int32_t device_count) {
-  auto layout = ToLayout(sharding, shape, device_count);
+  auto layout = ToLayout(OnMesh(sharding, device_count), shape, device_count);
   const std::string field = GetErrorInfo(layout.status()).metadata["field"];
   if (layout.ok() || field == "devices" || field == "shape") return layout;
   return AtField("dtensor", layout.status());

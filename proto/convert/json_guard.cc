@@ -51,7 +51,9 @@ class Guard : public nlohmann::json_sax<nlohmann::json> {
       std::sscanf(text.c_str() + at, "at line %lu, column %lu", &line, &column);
     }
     const size_t colon = text.find(": ", at == std::string::npos ? 0 : at);
-    syntax_ = TextError(line, column, colon == std::string::npos ? text : text.substr(colon + 2));
+    syntax_ = TextError(line, column,
+                        absl::StrCat(colon == std::string::npos ? text : text.substr(colon + 2),
+                                     "; a text that begins with { is read as JSON"));
     return false;
   }
 

@@ -2,11 +2,14 @@
 #include "proto/convert/plan_spec.h"
 
 #include <utility>
+#include <vector>
 
 #include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
 #include "base/missing_field.h"
+#include "base/problems.h"
 #include "base/status_macros.h"
 #include "proto/convert/message_costs.h"
 #include "proto/convert/placed_arrays.h"
@@ -64,23 +67,61 @@ absl::StatusOr<Fallback> ToFallback(const v1::Fallback& fallback) {
 // A capacity that is not set is 0 on the wire.
 absl::Status CheckGiven(const char* field, double bytes_per_second, const char* or_else) {
   if (bytes_per_second != 0) return absl::OkStatus();
-  return MissingField(field, absl::StrCat("must be bytes per second, above 0", or_else), "0");
+  return MissingField(
+      field, absl::StrCat("it must be a rate above 0, as in 12.5GB/s or 100Gbit/s", or_else), "0");
 }
 
 absl::Status CheckCapacitiesGiven(const v1::Host& host) {
   constexpr char kOrElse[] = ", or preset must name a machine";
-  RETURN_IF_ERROR(CheckGiven("nic_bytes_per_second", host.nic_bytes_per_second(), kOrElse));
-  return CheckGiven("fabric_bytes_per_second", host.fabric_bytes_per_second(), kOrElse);
+  Problems problems;
+  RETURN_IF_ERROR(
+      problems.Note(CheckGiven("nic_bytes_per_second", host.nic_bytes_per_second(), kOrElse)));
+  RETURN_IF_ERROR(problems.Note(
+      CheckGiven("fabric_bytes_per_second", host.fabric_bytes_per_second(), kOrElse)));
+  return problems.ToStatus();
+}
+
+// Fills the host from its preset and checks that it has capacities then. After a refusal it has some,
+// so that nothing more is said of them.
+absl::Status FillCapacities(v1::Host& host) {
+  absl::Status status = FillFromPreset(host);
+  if (status.ok()) return CheckCapacitiesGiven(host);
+  host.set_nic_bytes_per_second(1);
+  host.set_fabric_bytes_per_second(1);
+  return status;
 }
 
 absl::StatusOr<ArraySpec> ToArray(const v1::ArraySpec& array, int index, Shardings& shardings) {
-  ASSIGN_OR_RETURN(PlacedArray source,
-                   ToPlacedArray(array, index, "source", array.source(), shardings));
-  ASSIGN_OR_RETURN(planner::Placement target, shardings.Resolve(array.target(), source.shape, [&] {
-    return absl::StrCat("arrays[", index, "].target");
-  }));
-  return ArraySpec{std::move(source.name), std::move(source.shape), source.element_type,
-                   std::move(source.placement), std::move(target)};
+  Problems problems;
+  auto source = ToPlacedArray(array, index, "source", array.source(), shardings);
+  RETURN_IF_ERROR(problems.Note(source.status()));
+  const planner::Shape shape(array.shape().begin(), array.shape().end());
+  if (!source.ok() && !planner::ValidateShape(shape, 8).ok()) return problems.ToStatus();
+  auto target = shardings.Resolve(array.target(), shape,
+                                  [&] { return absl::StrCat("arrays[", index, "].target"); });
+  RETURN_IF_ERROR(problems.Note(target.status()));
+  if (!problems.empty()) return problems.ToStatus();
+  return ArraySpec{std::move(source->name), std::move(source->shape), source->element_type,
+                   std::move(source->placement), *std::move(target)};
+}
+
+// Puts the indices in the spec in place of those in `arrays`, which lacks arrays that were refused.
+absl::Status Renumbered(const absl::Status& status, const std::vector<int>& indices) {
+  const auto field_of = [&](const std::string& field) {
+    const size_t end = field.find(']');
+    size_t index = 0;
+    if (!absl::StartsWith(field, "arrays[") || end == std::string::npos ||
+        !absl::SimpleAtoi(field.substr(7, end - 7), &index) || index >= indices.size())
+      return field;
+    return absl::StrCat("arrays[", indices[index], field.substr(end));
+  };
+  const auto facts = GetErrorInfo(status).metadata;
+  const auto field = facts.find("field");
+  if (status.ok() || field == facts.end() || !facts.contains("expectation")) return status;
+  std::vector<FurtherProblem> further = FurtherProblems(status);
+  for (FurtherProblem& problem : further) problem.field = field_of(problem.field);
+  return WithFurther(
+      InvalidField(field_of(field->second), facts.at("value"), facts.at("expectation")), further);
 }
 
 }  // namespace
@@ -96,10 +137,10 @@ absl::StatusOr<Topology> ToTopology(const v1::Topology& topology, const Topology
     return *fallback;
   }
   Topology value;
+  Problems problems;
   for (int i = 0; i < topology.hosts_size(); ++i) {
     v1::Host host = topology.hosts(i);
-    RETURN_IF_ERROR(AtField(absl::StrCat("hosts[", i, "]"), FillFromPreset(host)));
-    RETURN_IF_ERROR(AtField(absl::StrCat("hosts[", i, "]"), CheckCapacitiesGiven(host)));
+    RETURN_IF_ERROR(problems.Note(AtIndex("hosts", i, FillCapacities(host))));
     planner::MessageCosts costs;
     OverrideMessageCosts(host, costs);
     value.hosts.push_back({.name = host.name(),
@@ -112,17 +153,19 @@ absl::StatusOr<Topology> ToTopology(const v1::Topology& topology, const Topology
   }
   for (int i = 0; i < topology.domains_size(); ++i) {
     const v1::Domain& domain = topology.domains(i);
-    const std::string path = absl::StrCat("domains[", i, "]");
-    RETURN_IF_ERROR(
-        AtField(path, CheckGiven("egress_bytes_per_second", domain.egress_bytes_per_second(), "")));
-    RETURN_IF_ERROR(AtField(
-        path, CheckGiven("ingress_bytes_per_second", domain.ingress_bytes_per_second(), "")));
+    RETURN_IF_ERROR(problems.Note(
+        AtIndex("domains", i,
+                CheckGiven("egress_bytes_per_second", domain.egress_bytes_per_second(), ""))));
+    RETURN_IF_ERROR(problems.Note(
+        AtIndex("domains", i,
+                CheckGiven("ingress_bytes_per_second", domain.ingress_bytes_per_second(), ""))));
     value.domains.push_back({.name = domain.name(),
                              .parent = domain.parent(),
                              .egress_bytes_per_second = domain.egress_bytes_per_second(),
                              .ingress_bytes_per_second = domain.ingress_bytes_per_second()});
   }
-  RETURN_IF_ERROR(planner::ValidateTopology(value));
+  RETURN_IF_ERROR(problems.Note(planner::ValidateTopology(value)));
+  if (!problems.empty()) return problems.ToStatus();
   return value;
 }
 
@@ -147,27 +190,39 @@ absl::StatusOr<planner::PlanOptions> ToPlanOptions(const v1::PlanOptions& option
 absl::StatusOr<ReshardRequest> ToReshardRequest(const v1::PlanSpec& spec, const Topology* fallback,
                                                 planner::Budget& budget) {
   ReshardRequest request;
+  Problems problems;
   auto topology = ToTopology(spec.topology(), fallback);
-  RETURN_IF_ERROR(AtField("topology", topology.status()));
-  request.topology = *std::move(topology);
+  RETURN_IF_ERROR(problems.Note(AtField("topology", topology.status())));
+  const bool has_topology = topology.ok();
+  if (has_topology) request.topology = *std::move(topology);
   auto options = ToPlanOptions(spec.options());
-  RETURN_IF_ERROR(AtField("options", options.status()));
-  request.options = *std::move(options);
+  RETURN_IF_ERROR(problems.Note(AtField("options", options.status())));
+  if (options.ok()) request.options = *std::move(options);
   for (int i = 0; i < spec.fallbacks_size(); ++i) {
     auto value = ToFallback(spec.fallbacks(i));
-    RETURN_IF_ERROR(AtField(absl::StrCat("fallbacks[", i, "]"), value.status()));
-    request.fallbacks.push_back(*std::move(value));
+    RETURN_IF_ERROR(problems.Note(AtField(absl::StrCat("fallbacks[", i, "]"), value.status())));
+    if (value.ok()) request.fallbacks.push_back(*std::move(value));
   }
   Shardings shardings(budget);
-  RETURN_IF_ERROR(shardings.SetNamed(spec.shardings(), spec.device_lists()));
+  RETURN_IF_ERROR(problems.Note(shardings.SetNamed(spec.shardings(), spec.device_lists())));
+  std::vector<int> indices;  // of the arrays of the request, in the spec
   request.arrays.reserve(spec.arrays_size());
   for (int i = 0; i < spec.arrays_size(); ++i) {
-    ASSIGN_OR_RETURN(ArraySpec array, ToArray(spec.arrays(i), i, shardings));
-    request.arrays.push_back(std::move(array));
+    absl::StatusOr<ArraySpec> array = ToArray(spec.arrays(i), i, shardings);
+    RETURN_IF_ERROR(problems.Note(array.status()));
     RETURN_IF_ERROR(budget.Check());
+    if (!array.ok()) continue;
+    request.arrays.push_back(*std::move(array));
+    indices.push_back(i);
   }
-  RETURN_IF_ERROR(planner::ValidateRequest(request, budget));
-  return request;
+  if (problems.empty()) {
+    RETURN_IF_ERROR(planner::ValidateRequest(request, budget));
+    return request;
+  }
+  if (has_topology && !request.arrays.empty()) {
+    RETURN_IF_ERROR(problems.Note(Renumbered(planner::ValidateRequest(request, budget), indices)));
+  }
+  return problems.ToStatus();
 }
 
 absl::StatusOr<ReshardRequest> ToReshardRequest(const StateLayout& source,

@@ -7,7 +7,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
+#include "base/missing_field.h"
 #include "base/nearest.h"
+#include "base/problems.h"
 #include "base/status_macros.h"
 #include "proto/convert/sorted_keys.h"
 
@@ -58,24 +60,37 @@ absl::Status With(const std::string& note, const absl::Status& status) {
 
 absl::Status Shardings::SetNamed(const Named& shardings, const DeviceLists::Named& lists) {
   named_.clear();
-  RETURN_IF_ERROR(lists_.SetNamed(lists, budget_));
-  for (const auto& [key, sharding] : shardings) {
-    const std::string field = absl::StrCat("shardings[", key, "]");
-    if (sharding.has_ref()) {
-      return InvalidField(field + ".ref", sharding.ref(),
-                          "must not be a ref: refs of refs are not followed");
-    }
-    auto entry = ToEntry(sharding);
-    RETURN_IF_ERROR(AtField(field, entry.status()));
-    named_[key] = *std::move(entry);
+  refused_.clear();
+  Problems problems;
+  RETURN_IF_ERROR(problems.Note(lists_.SetNamed(lists, budget_)));
+  for (const std::string& key : SortedKeys(shardings)) {
+    const absl::Status status = AddNamed(key, shardings.at(key));
+    if (!status.ok()) refused_.emplace(key, status);
+    RETURN_IF_ERROR(problems.Note(status));
     RETURN_IF_ERROR(budget_.Check());
   }
+  return problems.ToStatus();
+}
+
+absl::Status Shardings::AddNamed(const std::string& key, const v1::Sharding& sharding) {
+  const std::string field = absl::StrCat("shardings[", key, "]");
+  if (sharding.has_ref()) {
+    return InvalidField(
+        field + ".ref", sharding.ref(),
+        "must not be used here: an entry of shardings has a form of its own, such as "
+        "hlo_text");
+  }
+  if (const absl::Status* list = lists_.Refusal(sharding.devices().ref())) return *list;
+  auto entry = ToEntry(sharding);
+  RETURN_IF_ERROR(AtField(field, entry.status()));
+  named_[key] = *std::move(entry);
   return absl::OkStatus();
 }
 
 absl::StatusOr<Placement> Shardings::Resolve(const v1::Sharding& sharding, const Shape& shape,
                                              absl::FunctionRef<std::string()> used_by) {
   if (!sharding.has_ref()) {
+    if (const absl::Status* list = lists_.Refusal(sharding.devices().ref())) return *list;
     auto entry = ToEntry(sharding);
     if (!entry.ok()) return AtField(used_by(), entry.status());
     auto placement = Place(*entry, shape);
@@ -90,11 +105,13 @@ absl::StatusOr<Placement> Shardings::Resolve(const v1::Sharding& sharding, const
     return InvalidField(used_by() + ".memory_kind", sharding.memory_kind(),
                         "must be empty beside ref");
   }
+  const auto refused = refused_.find(sharding.ref());
+  if (refused != refused_.end()) return refused->second;
   const auto found = named_.find(sharding.ref());
   if (found == named_.end()) {
     return InvalidField(
         used_by() + ".ref", sharding.ref(),
-        absl::StrCat("must be a key of shardings", DidYouMean(sharding.ref(), SortedKeys(named_))));
+        absl::StrCat("must be a key of shardings", KnownKeys(sharding.ref(), named_)));
   }
   auto placement = Place(found->second, shape);
   if (placement.ok()) return placement;
@@ -108,8 +125,10 @@ absl::StatusOr<Placement> Shardings::Resolve(const v1::Sharding& sharding, const
 absl::StatusOr<Shardings::Entry> Shardings::ToEntry(const v1::Sharding& sharding) {
   Entry entry{.form_name = FormName(sharding)};
   if (entry.form_name.empty()) {
-    return InvalidField(
-        "form", "", "must be set: op_sharding, hlo_text, named, dtensor, boxes, sdy_text or ref");
+    return MissingField(
+        "form",
+        "one of op_sharding, hlo_text, named, dtensor, boxes, sdy_text or ref must say "
+        "how the array is cut, as in hlo_text: '{devices=[4,1]<=[4]}'");
   }
   ASSIGN_OR_RETURN(entry.memory_kind, ToMemoryKind(sharding.memory_kind()));
   ASSIGN_OR_RETURN(entry.form, InternForm(sharding));

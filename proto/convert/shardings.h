@@ -31,13 +31,13 @@ class Shardings {
   using Named = google::protobuf::Map<std::string, v1::Sharding>;
 
   // Sets the shardings and lists that references name from here on. Checks every entry, used or
-  // not. Fields: "shardings[key].hlo_text".
+  // not, and returns all problems together. Fields: "shardings[key].hlo_text".
   absl::Status SetNamed(const Named& shardings, const DeviceLists::Named& lists);
 
   // The placement of an array of `shape`. Fields are relative to the sharding. With a reference
   // they start at "shardings[key]" and the caller's path, used_by(), is part of the expectation;
-  // but a shape that does not suit is reported as a field of the caller's path. REQUIRES:
-  // ValidateShape() passed.
+  // but a shape that does not suit is reported as a field of the caller's path. For an entry that
+  // SetNamed() refused, returns what it said of it. REQUIRES: ValidateShape() passed.
   absl::StatusOr<planner::Placement> Resolve(const v1::Sharding& sharding,
                                              const planner::Shape& shape,
                                              absl::FunctionRef<std::string()> used_by);
@@ -51,6 +51,7 @@ class Shardings {
     planner::MemoryKind memory_kind = planner::MemoryKind::kDevice;
   };
 
+  absl::Status AddNamed(const std::string& key, const v1::Sharding& sharding);
   absl::StatusOr<Entry> ToEntry(const v1::Sharding& sharding);
   absl::StatusOr<int32_t> InternForm(const v1::Sharding& sharding);
   absl::StatusOr<planner::DeviceListPtr> DevicesOf(const v1::Sharding& sharding, const Form& form);
@@ -59,6 +60,7 @@ class Shardings {
   planner::Budget& budget_;
   DeviceLists lists_;
   absl::flat_hash_map<std::string, Entry> named_;
+  absl::flat_hash_map<std::string, absl::Status> refused_;
   absl::flat_hash_map<std::string, int32_t> form_index_;  // by the form's bytes
   std::vector<Form> forms_;
   absl::flat_hash_map<std::tuple<int32_t, size_t, planner::Shape>, planner::LayoutPtr>

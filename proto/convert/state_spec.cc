@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
 #include "base/nearest.h"
+#include "base/problems.h"
 #include "base/status_macros.h"
 #include "planner/values/coverage.h"
 #include "planner/values/unknown_device.h"
@@ -90,28 +91,36 @@ absl::StatusOr<StateLayout> ToStateLayout(const v1::StateSpec& spec,
                                           const planner::Topology* fallback,
                                           planner::Budget& budget) {
   StateLayout layout;
+  Problems problems;
   auto topology = ToTopology(spec.topology(), fallback);
-  RETURN_IF_ERROR(AtField("topology", topology.status()));
-  layout.topology = *std::move(topology);
-  if (spec.arrays().empty()) return InvalidField("arrays", "", "must name an array");
+  RETURN_IF_ERROR(problems.Note(AtField("topology", topology.status())));
+  const bool has_topology = topology.ok();
+  if (has_topology) layout.topology = *std::move(topology);
+  if (spec.arrays().empty())
+    RETURN_IF_ERROR(problems.Note(InvalidField("arrays", "", "must name an array")));
   Shardings shardings(budget);
-  RETURN_IF_ERROR(shardings.SetNamed(spec.shardings(), spec.device_lists()));
+  RETURN_IF_ERROR(problems.Note(shardings.SetNamed(spec.shardings(), spec.device_lists())));
   PlacementChecker checker(layout.topology);
   absl::flat_hash_set<std::string> names;
   layout.arrays.reserve(spec.arrays_size());
   for (int i = 0; i < spec.arrays_size(); ++i) {
     const v1::StateArray& array = spec.arrays(i);
-    ASSIGN_OR_RETURN(PlacedArray value,
-                     ToPlacedArray(array, i, "sharding", array.sharding(), shardings));
+    auto value = ToPlacedArray(array, i, "sharding", array.sharding(), shardings);
+    RETURN_IF_ERROR(problems.Note(value.status()));
     if (!names.insert(array.name()).second) {
-      return InvalidField(absl::StrCat("arrays[", i, "].name"), array.name(), "must be unique");
+      RETURN_IF_ERROR(problems.Note(
+          InvalidField(absl::StrCat("arrays[", i, "].name"), array.name(), "must be unique")));
     }
     RETURN_IF_ERROR(budget.Check());
-    const absl::Status placed = checker.Check(value.placement, budget);
+    if (!value.ok() || !has_topology) continue;
+    const absl::Status placed = checker.Check(value->placement, budget);
     RETURN_IF_ERROR(budget.Check());
-    if (!placed.ok()) return AtField(absl::StrCat("arrays[", i, "].sharding"), placed);
-    layout.arrays.push_back(std::move(value));
+    if (!placed.ok()) {
+      RETURN_IF_ERROR(problems.Note(AtField(absl::StrCat("arrays[", i, "].sharding"), placed)));
+    }
+    layout.arrays.push_back(*std::move(value));
   }
+  if (!problems.empty()) return problems.ToStatus();
   return layout;
 }
 
@@ -197,15 +206,21 @@ absl::StatusOr<v1::StateSpec> ApplyTargets(const v1::StateSpec& source,
     *array.mutable_shape() = source.arrays(i).shape();
     array.set_element_type(source.arrays(i).element_type());
   }
+  Problems problems;
   for (int i = 0; i < targets.arrays_size(); ++i) {
     const auto field = [i] { return absl::StrCat("arrays[", i, "].name"); };
     const std::string& name = targets.arrays(i).name();
     const auto found = index.find(name);
-    if (found == index.end()) return UnknownArray(field(), name, source);
+    if (found == index.end()) {
+      RETURN_IF_ERROR(problems.Note(UnknownArray(field(), name, source)));
+      continue;
+    }
     v1::StateArray& array = *result.mutable_arrays(found->second);
-    if (array.has_sharding()) return InvalidField(field(), name, "is repeated");
+    if (array.has_sharding())
+      RETURN_IF_ERROR(problems.Note(InvalidField(field(), name, "is repeated")));
     *array.mutable_sharding() = targets.arrays(i).sharding();
   }
+  if (!problems.empty()) return problems.ToStatus();
   KeptShardings kept(source, result);
   for (int i = 0; i < source.arrays_size(); ++i) {
     v1::StateArray& array = *result.mutable_arrays(i);

@@ -1,21 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "proto/convert/text.h"
 
-#include <google/protobuf/descriptor.h>
 #include <google/protobuf/util/json_util.h>
 
 #include <algorithm>
-#include <vector>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
-#include "absl/strings/str_split.h"
 #include "base/error.h"
-#include "base/nearest.h"
 #include "base/status_macros.h"
 #include "proto/convert/json_guard.h"
+#include "proto/convert/spec_json.h"
 #include "proto/convert/text_limits.h"
 #include "proto/convert/yaml_to_json.h"
 
@@ -34,57 +31,15 @@ std::string TypeName(const std::string& type) {
   return absl::AsciiStrToLower(absl::StrReplaceAll(type, {{"TYPE_", ""}}));
 }
 
-using google::protobuf::Descriptor;
-using google::protobuf::FieldDescriptor;
-
-const FieldDescriptor* FieldOf(const Descriptor& type, const std::string& name) {
-  if (const FieldDescriptor* field = type.FindFieldByName(name)) return field;
-  return type.FindFieldByCamelcaseName(name);
-}
-
-// The message type at a path of protobuf's JSON parser ("shardings[0].value.devices"), or null.
-const Descriptor* TypeAt(const Descriptor* type, std::string_view path) {
-  const std::vector<std::string> parts =
-      absl::StrSplit(absl::string_view(path.data(), path.size()), '.', absl::SkipEmpty());
-  for (const std::string& part : parts) {
-    const FieldDescriptor* field = FieldOf(*type, part.substr(0, part.find('[')));
-    if (field == nullptr || field->message_type() == nullptr) return nullptr;
-    type = field->message_type();
-  }
-  return type;
-}
-
-// "; did you mean ..." for a field that the message at `path` does not have.
-std::string NearestField(const Descriptor* root, std::string_view path, const std::string& name) {
-  const Descriptor* type = TypeAt(root, path);
-  if (type == nullptr) return "";
-  // Uses the caller's spelling: lowerCamel when the name has a capital.
-  const bool camel = std::any_of(name.begin(), name.end(), absl::ascii_isupper);
-  std::vector<std::string> names;
-  for (int i = 0; i < type->field_count(); ++i) {
-    names.push_back(camel ? type->field(i)->json_name() : type->field(i)->name());
-  }
-  return DidYouMean(name, names);
-}
-
-// Turns protobuf's "(path): invalid value V for type T" or "(path) name: Cannot find field." into a
-// field error. The path may be missing.
-absl::Status FieldError(const std::string& json, const Descriptor* type,
-                        const std::string& message) {
-  std::string raw_path, path, rest = message;
+// Turns protobuf's "(path): invalid value V for type T" into a field error. The path may be missing.
+absl::Status FieldError(const std::string& json, const std::string& message) {
+  std::string path, rest = message;
   const size_t close = message.find(") ");
   const size_t close_colon = message.find("): ");
   if (!message.empty() && message[0] == '(' && std::min(close, close_colon) != std::string::npos) {
     const size_t end = std::min(close, close_colon);
-    raw_path = message.substr(1, end - 1);
-    path = PathWithKeys(json, raw_path);
+    path = PathWithKeys(json, message.substr(1, end - 1));
     rest = message.substr(message.find_first_not_of("): ", end));
-  }
-  constexpr char kUnknown[] = ": Cannot find field.";
-  if (absl::EndsWith(rest, kUnknown)) {
-    const std::string name = rest.substr(0, rest.size() - (sizeof(kUnknown) - 1));
-    return InvalidField(absl::StrCat(path, path.empty() ? "" : ".", name), name,
-                        absl::StrCat("is not a known field", NearestField(type, raw_path, name)));
   }
   constexpr char kInvalid[] = "invalid value ", kFor[] = " for type ";
   const size_t split = rest.rfind(kFor);
@@ -110,9 +65,10 @@ absl::Status ParseText(std::string_view text, google::protobuf::Message& message
     ASSIGN_OR_RETURN(json, YamlToJson(text));
   }
   RETURN_IF_ERROR(CheckJson(json));
-  const auto status = google::protobuf::util::JsonStringToMessage(json, &message);
-  if (status.ok()) return absl::OkStatus();
-  return FieldError(json, message.GetDescriptor(), std::string(status.message()));
+  const SpecJson spec = ReadSpecJson(json, *message.GetDescriptor());
+  const auto status = google::protobuf::util::JsonStringToMessage(spec.json, &message);
+  if (!spec.problems.ok()) return spec.problems;
+  return status.ok() ? absl::OkStatus() : FieldError(spec.json, std::string(status.message()));
 }
 
 std::string ToJson(const google::protobuf::Message& message, bool pretty) {

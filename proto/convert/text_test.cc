@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
+#include "base/problems.h"
 #include "proto/convert/yaml_to_json.h"
 #include "remesh/v1/plan.pb.h"
 
@@ -63,11 +64,13 @@ TEST(TextTest, ZeroBytesOfOpShardingSetTheForm) {
 }
 
 TEST(TextTest, ErrorsNameKeyAndField) {
-  EXPECT_EQ(Message(R"({"shardings":{"a":{},"rows":{"hlo_txt":"x"}}})"),
-            "shardings[rows].hlo_txt: value \"hlo_txt\" is not a known field; did you mean "
-            "\"hlo_text\"?");
+  EXPECT_EQ(
+      Message(R"({"shardings":{"a":{},"rows":{"hlo_txt":"x"}}})"),
+      "shardings[rows].hlo_txt: value \"hlo_txt\" is not a known field; did you mean "
+      "\"hlo_text\"? Fields here: op_sharding, hlo_text, named, dtensor, boxes, sdy_text, ref, "
+      "devices, memory_kind");
   EXPECT_EQ(Message(R"({"arrays":[{"shape":["x"]}]})"),
-            "arrays[0].shape[0]: value \"x\" is not a valid int64");
+            "arrays[0].shape[0]: value \"x\" must be a whole number");
   EXPECT_EQ(Field(R"({"shardings":{"rows":{"devices":{"ids":[1,"z"]}}}})"),
             "shardings[rows].devices.ids[1]");
   EXPECT_EQ(Field(R"({"deviceLists":{"x":{"ids":[]},"y":{"ids":[1.5]}}})"),
@@ -75,6 +78,103 @@ TEST(TextTest, ErrorsNameKeyAndField) {
   EXPECT_EQ(Field(R"({"bogus":1})"), "bogus");
   EXPECT_EQ(Field("options: {strategy: FOO}"), "options.strategy");
   EXPECT_EQ(Field("shardings: {a: {hlo_text: x, sdy_text: y}}"), "shardings[a]");
+}
+
+// All that is wrong, as "field: what" in order.
+std::vector<std::string> AllProblems(const std::string& text) {
+  const absl::Status status = Parse(text);
+  std::vector<std::string> all = {std::string(status.message())};
+  for (const FurtherProblem& problem : FurtherProblems(status))
+    all.push_back(absl::StrCat(problem.field, ": ", problem.description));
+  return all;
+}
+
+// Regression: only the first of several mistakes was named.
+TEST(TextTest, IndependentMistakesAreNamedTogether) {
+  const std::vector<std::string> want = {
+      "arrays[0].dtype: value \"dtype\" is not a known field; did you mean \"element_type\"? "
+      "Fields "
+      "here: name, shape, element_type, source, target",
+      "arrays[0].shape: value \"8,8\" must be a list, as in shape: [8, 8]",
+      "arrays[1].shape[1]: value \"x\" must be a whole number",
+      "arrays[1].source.devices.range.end: value \"end\" is not a known field; did you mean "
+      "\"count\"? Devices 0 to 7 are {start: 0, count: 8}. Fields here: start, count",
+      "options.donate: value \"yes\" must be true or false",
+      "options.strategy: value \"FAST\" must be one of OPTIMAL, P2P, GATHER",
+  };
+  EXPECT_EQ(AllProblems(R"(arrays:
+- {name: w, dtype: bf16, shape: "8,8"}
+- {name: v, shape: [8, x], source: {devices: {range: {start: 0, end: 7}}}}
+options: {donate: yes, strategy: FAST}
+)"),
+            want);
+}
+
+TEST(TextTest, NumbersMayHaveUnitsWhereTheirFieldsHaveOne) {
+  v1::PlanSpec spec;
+  const absl::Status status = ParseText(R"(topology:
+  hosts:
+  - {name: a, nic_bytes_per_second: 100Gbit/s, fabric_bytes_per_second: 900 GB/s, post_seconds: 2us}
+options: {window_bytes: 64MiB, memory_limit_bytes: 1e9}
+)",
+                                        spec);
+  ASSERT_TRUE(status.ok()) << status;
+  const v1::Host& host = spec.topology().hosts(0);
+  EXPECT_EQ(host.nic_bytes_per_second(), 12.5e9);
+  EXPECT_EQ(host.fabric_bytes_per_second(), 900e9);
+  EXPECT_EQ(host.post_seconds(), 2e-6);
+  EXPECT_EQ(spec.options().window_bytes(), 64 << 20);
+  EXPECT_EQ(spec.options().memory_limit_bytes(), 1'000'000'000);
+  EXPECT_EQ(Message("options: {window_bytes: 64mib}"),
+            "options.window_bytes: value \"64mib\" must have a unit such as MiB, GiB, MB or GB, or "
+            "none for bytes; did you mean MiB?");
+  EXPECT_EQ(Message("topology: {hosts: [{nics: 1k}]}"),
+            "topology.hosts[0].nics: value \"1k\" must be a whole number");
+}
+
+TEST(TextTest, TextsStandForShardingsAndLists) {
+  v1::PlanSpec spec, plain;
+  const absl::Status status = ParseText(R"yaml(shardings:
+  jax: "NamedSharding(mesh=Mesh('x': 2), spec=P('x', None))"
+  moved: {named: "NamedSharding(mesh=Mesh('x': 2), spec=P('x', None))", devices: [5, 4]}
+  proto: {op_sharding: "{replicated}", devices: all}
+  torch: {dtensor: "[Shard(0)]", devices: 0-3}
+  mesh: {dtensor: {mesh_shape: [2, 2], placements: "(Shard(dim=0), Replicate())"}}
+  list: {dtensor: {mesh_shape: [2, 2], placements: [S(1), R]}}
+arrays:
+- {name: w, source: rows, target: {ref: cols}}
+)yaml",
+                                        spec);
+  ASSERT_TRUE(status.ok()) << status;
+  const absl::Status again = ParseText(R"yaml(shardings:
+  jax: &jax
+    named:
+      mesh: {axes: [{name: x, size: 2}]}
+      dim_shardings: [{axes: [{mesh_axis_index: 0}], is_closed: true}, {is_closed: true}]
+    devices: {range: {start: 0, count: 2}}
+  moved:
+    named:
+      mesh: {axes: [{name: x, size: 2}]}
+      dim_shardings: [{axes: [{mesh_axis_index: 0}], is_closed: true}, {is_closed: true}]
+    devices: {ids: [5, 4]}
+  proto: {hlo_text: "{replicated}", devices: {ref: all}}
+  torch: {dtensor: {placements: [{shard: {dim: 0}}]}, devices: {range: {start: 0, count: 4}}}
+  mesh: {dtensor: {mesh_shape: [2, 2], placements: [{shard: {dim: 0}}, {replicate: {}}]}}
+  list: {dtensor: {mesh_shape: [2, 2], placements: [{shard: {dim: 1}}, {replicate: {}}]}}
+arrays:
+- {name: w, source: {ref: rows}, target: {ref: cols}}
+)yaml",
+                                       plain);
+  ASSERT_TRUE(again.ok()) << again;
+  EXPECT_EQ(spec.DebugString(), plain.DebugString());
+}
+
+TEST(TextTest, ATextThatYamlTakesForACommentIsNamed) {
+  EXPECT_EQ(
+      Message("shardings:\n  a:\n    sdy_text: #sdy.sharding<mesh<[\"x\"=4]>, [{\"x\"}]>\n"),
+      "shardings[a].sdy_text: value \"\" is empty. YAML takes what follows a # for a comment: "
+      "put quotes around a text that begins with #");
+  EXPECT_TRUE(Parse(R"({"shardings":{"a":{"hlo_text":null,"ref":"b"}}})").ok());
 }
 
 TEST(TextTest, RefusesWhatProtobufWouldSwallow) {

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "proto/convert/text_limits.h"
+#include "proto/convert/yaml_slips.h"
 
 namespace remesh::proto {
 namespace {
@@ -183,7 +184,10 @@ absl::StatusOr<std::string> YamlToJson(std::string_view yaml) {
   } catch (const Refused& refused) {
     return refused.status;
   } catch (const YAML::Exception& e) {
-    return TextError(e.mark.line + 1, e.mark.column + 1, e.msg);
+    return ExplainYamlSlip(
+        yaml,
+        {.line = static_cast<size_t>(e.mark.line), .column = static_cast<size_t>(e.mark.column)},
+        e.msg);
   }
   if (writer.empty()) return TextError(1, 1, "an empty document");
   return std::move(writer).TakeJson();
