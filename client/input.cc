@@ -6,8 +6,10 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
+#include "base/problems.h"
 #include "base/status_macros.h"
 #include "client/files/mapped_file.h"
+#include "client/spec_problems.h"
 #include "proto/convert/text.h"
 #include "remesh/v1/plan.pb.h"
 #include "remesh/v1/reshard.pb.h"
@@ -19,14 +21,14 @@ namespace {
 constexpr int64_t kBytesMax = int64_t{64} << 20;
 
 absl::StatusOr<std::string> ReadStdin() {
-  std::string text = ReadAtMost(std::cin, kBytesMax + 1);
-  if (static_cast<int64_t>(text.size()) > kBytesMax) {
+  static const auto* const text = new std::string(ReadAtMost(std::cin, kBytesMax + 1));
+  if (static_cast<int64_t>(text->size()) > kBytesMax) {
     return MakeError(absl::StatusCode::kResourceExhausted,
                      absl::StrCat("stdin is longer than ", kBytesMax, " bytes"),
                      {.reason = "FILE_TOO_LARGE",
                       .metadata = {{"path", "-"}, {"max_bytes", absl::StrCat(kBytesMax)}}});
   }
-  return text;
+  return *text;
 }
 
 // Names the kind of message that the text is instead of `wanted`: users hand a PlanSpec to a
@@ -63,24 +65,24 @@ absl::Status CheckFolder(const std::string& path) {
 }
 
 absl::Status AtFile(const std::string& path, const absl::Status& status) {
-  ErrorInfo info = GetErrorInfo(status);
+  const ErrorInfo info = GetErrorInfo(status);
   const bool of_text = info.reason == "INVALID_FIELD" || info.reason == "INVALID_TEXT";
   if (!of_text || info.metadata.contains("file")) return status;
-  info.metadata["file"] = path == "-" ? "stdin" : path;
-  return MakeError(status.code(),
-                   absl::StrCat(info.metadata["file"], ": ", std::string(status.message())), info);
+  const absl::StatusOr<std::string> text = ReadText(path);
+  return AtText(path == "-" ? "stdin" : path, text.ok() ? *text : "", status);
 }
 
 absl::Status ReadMessage(const std::string& path, google::protobuf::Message& message) {
   ASSIGN_OR_RETURN(const std::string text, ReadText(path));
   const absl::Status status = proto::ParseText(text, message);
   if (status.ok()) return status;
-  ErrorInfo info = GetErrorInfo(status);
-  info.metadata["file"] = path == "-" ? "stdin" : path;
-  return MakeError(status.code(),
-                   absl::StrCat(info.metadata["file"], ": ", std::string(status.message()),
-                                info.reason == "INVALID_FIELD" ? OtherKind(text, message) : ""),
-                   info);
+  const std::string name = path == "-" ? "stdin" : path;
+  if (GetErrorInfo(status).reason != "INVALID_FIELD") return AtText(name, text, status);
+  const std::string other = OtherKind(text, message);
+  if (other.empty()) return AtText(name, text, WithMeaning(status, message));
+  const absl::Status first = AtText(name, text, WithFurther(status, {}));
+  return MakeError(first.code(), absl::StrCat(std::string(first.message()), other),
+                   GetErrorInfo(first));
 }
 
 }  // namespace remesh::client

@@ -8,6 +8,7 @@
 
 #include "CLI/CLI.hpp"
 #include "base/error.h"
+#include "base/problems.h"
 #include "client/commands/command.h"
 #include "client/commands/commands.h"
 #include "client/contexts.h"
@@ -25,11 +26,15 @@ constexpr int kUnknown = 3;
 
 constexpr std::string_view kContextFlag = "--context";
 
-// Prints the message, then the metadata that the message does not contain.
+// Prints the message, those of further problems, then the metadata that the message does not contain.
 void PrintError(const absl::Status& status) {
   const ErrorInfo info = GetErrorInfo(status);
   const std::string message(status.message()), code = absl::StatusCodeToString(status.code());
   std::cerr << "remeshctl: " << message << "\n";
+  for (const FurtherProblem& problem : FurtherProblems(status)) {
+    std::cerr << "remeshctl: " << problem.field << (problem.field.empty() ? "" : ": ")
+              << problem.description << "\n";
+  }
   if (info.reason != code) std::cerr << "  code: " << code << "\n";
   std::cerr << "  reason: " << info.reason << "\n";
   for (const auto& [key, value] : info.metadata) {
