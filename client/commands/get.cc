@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
 #include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "base/error.h"
 #include "base/status_macros.h"
+#include "client/absent_state.h"
 #include "client/commands/commands.h"
 #include "client/files/array_file.h"
 #include "client/files/box_copy.h"
@@ -26,15 +29,35 @@ struct GetOptions {
   bool wait = false;
 };
 
-// The generation that was asked for, or else the latest, which only the server knows.
-absl::StatusOr<int64_t> Generation(const GetOptions& options) {
-  if (options.generation > 0) return options.generation;
+// The state as the server knows it: its latest generation and its arrays.
+absl::StatusOr<v1::State> GetState(const GetOptions& options) {
   const auto stub = v1::StateService::NewStub(ConnectServer(options.server));
   v1::GetStateRequest request;
   request.set_name(options.state);
-  ASSIGN_OR_RETURN(const v1::State state,
-                   Call(options.server, *stub, &v1::StateService::Stub::GetState, request));
-  return state.generation();
+  absl::StatusOr<v1::State> state =
+      Call(options.server, *stub, &v1::StateService::Stub::GetState, request);
+  if (!absl::IsNotFound(state.status())) return state;
+  // As the worker would say it.
+  return MakeError(absl::StatusCode::kNotFound, std::string(state.status().message()),
+                   {.reason = "STATE_NOT_FOUND", .metadata = {{"state", options.state}}});
+}
+
+// Whether --array names the array, or is not given.
+bool IsWanted(const std::string& array, const GetOptions& options) {
+  const auto& named = options.arrays;
+  return named.empty() || std::find(named.begin(), named.end(), array) != named.end();
+}
+
+// Creates the files of the arrays that have no element: no host has a shard of them.
+absl::Status SaveEmptyArrays(const v1::State& state, const GetOptions& options) {
+  for (const v1::StateArray& array : state.spec().arrays()) {
+    const planner::Shape shape(array.shape().begin(), array.shape().end());
+    if (!IsWanted(array.name(), options) || planner::ElementCount(shape) > 0) continue;
+    ASSIGN_OR_RETURN(const planner::ElementType type,
+                     planner::ParseElementType(array.element_type()));
+    RETURN_IF_ERROR(ArrayFile::OpenOrCreate(options.folder, array.name(), type, shape).status());
+  }
+  return absl::OkStatus();
 }
 
 // `shards` are ordered by array, so that each file is opened once.
@@ -57,13 +80,25 @@ absl::Status Get(const GetOptions& options) {
   request.set_state(options.state);
   request.set_wait(options.wait);
   for (const std::string& array : options.arrays) request.add_shards()->set_array(array);
-  ASSIGN_OR_RETURN(const int64_t generation, Generation(options));
-  request.set_generation(generation);
+  const absl::StatusOr<v1::State> state = GetState(options);
+  // With --generation the worker alone suffices.
+  if (options.generation == 0) RETURN_IF_ERROR(state.status());
+  request.set_generation(options.generation > 0 ? options.generation : state->generation());
   const auto stub = v1::LocalService::NewStub(ConnectSocket(options.worker));
-  ASSIGN_OR_RETURN(const v1::ShardsResponse response,
-                   Call(options.worker, *stub, &v1::LocalService::Stub::GetShards, request));
+  const absl::StatusOr<v1::ShardsResponse> found =
+      Call(options.worker, *stub, &v1::LocalService::Stub::GetShards, request);
+  if (!found.ok()) {
+    RETURN_IF_ERROR(CheckNothingHere(found.status(), options.worker, *stub, options.server,
+                                     options.state, options.arrays));
+  }
+  const v1::ShardsResponse response = found.ok() ? *found : v1::ShardsResponse();
   ASSIGN_OR_RETURN(const LocalShards shards, LocalShards::Map(response, /*writable=*/false));
   RETURN_IF_ERROR(Save(shards.shards(), options.folder));
+  if (state.ok()) RETURN_IF_ERROR(SaveEmptyArrays(*state, options));
+  if (shards.shards().empty()) {
+    PrintNothingHere(options.format, response, options.state);
+    return absl::OkStatus();
+  }
   Print(options.format, response, [&] {
     Table table({"SHARDS", "BYTES", "GENERATION"});
     table.AddRow({absl::StrCat(shards.shards().size()), FormatBytes(shards.total_bytes()),

@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
+#include "client/absent_state.h"
 #include "client/commands/commands.h"
 #include "client/commands/write_flags.h"
 #include "client/files/array_file.h"
@@ -26,7 +27,7 @@ using LocalStub = v1::LocalService::Stub;
 using Files = std::map<std::string, ArrayFile>;
 
 struct PutOptions {
-  Endpoint worker;
+  Endpoint worker, server;
   OutputFormat format = OutputFormat::kTable;
   std::string state, folder;
   std::vector<std::string> arrays;
@@ -88,14 +89,24 @@ absl::Status Put(const PutOptions& options) {
   if (options.unseal) {
     ASSIGN_OR_RETURN(sealed, Unseal(options, *stub, files));
   }
-  ASSIGN_OR_RETURN(
-      const v1::ShardsResponse response,
-      Call(options.worker, *stub, &LocalStub::Allocate, For<v1::AllocateRequest>(options)));
+  const absl::StatusOr<v1::ShardsResponse> allocated =
+      Call(options.worker, *stub, &LocalStub::Allocate, For<v1::AllocateRequest>(options));
+  if (!allocated.ok()) {
+    RETURN_IF_ERROR(CheckNothingHere(allocated.status(), options.worker, *stub, options.server,
+                                     options.state, options.arrays));
+    PrintNothingHere(options.format, v1::SealResponse(), options.state);
+    return absl::OkStatus();
+  }
+  const v1::ShardsResponse& response = *allocated;
   ASSIGN_OR_RETURN(const LocalShards shards, LocalShards::Map(response, /*writable=*/true));
   RETURN_IF_ERROR(OpenAll(shards.shards(), options.folder, files));
   Fill(shards.shards(), files);
   if (!options.no_seal) {
     ASSIGN_OR_RETURN(sealed, Seal(options, *stub));
+  }
+  if (shards.shards().empty()) {
+    PrintNothingHere(options.format, sealed, options.state);
+    return absl::OkStatus();
   }
   Print(options.format, sealed, [&] {
     Table table({"SHARDS", "BYTES", "SEALED HERE", "GENERATION"});
@@ -123,6 +134,11 @@ void AddPut(CLI::App& app, Command& command) {
   auto options = std::make_shared<PutOptions>();
   AddSocketFlags(*put, options->worker);
   AddOutputFlag(*put, options->format);
+  AddServerFlag(
+      *put, options->server,
+      "Address of remesh-server, HOST:PORT, to ask whether a state that this host's worker "
+      "does not know is elsewhere")
+      ->capture_default_str();
   put->add_option("STATE", options->state, "jobs/{job}/states/{state}")->required();
   put->add_option("FOLDER", options->folder, "Folder of the files")->required();
   put->add_option("--array", options->arrays, "Only this array; may be repeated")

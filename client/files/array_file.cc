@@ -3,6 +3,7 @@
 
 #include <cctype>
 #include <cstring>
+#include <filesystem>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -45,8 +46,12 @@ absl::Status CheckNpy(const std::string& path, absl::Span<const std::byte> conte
   absl::StatusOr<NpyHeader> header =
       ParseNpyHeader({reinterpret_cast<const char*>(content.data()), content.size()});
   if (!header.ok()) return AtField(path, header.status());
-  if (header->type != type || header->shape != shape) {
-    return Mismatch(path, Describe(header->type, header->shape), Describe(type, shape));
+  const bool raw = !header->raw.empty();
+  const bool same_type = raw ? IsRawDescr(type, header->raw) : header->type == type;
+  if (!same_type || header->shape != shape) {
+    const std::string_view found = raw ? std::string_view(header->raw) : Name(header->type);
+    return Mismatch(path, Describe(found, absl::StrJoin(header->shape, ",")),
+                    Describe(type, shape));
   }
   header_bytes = header->bytes;
   return absl::OkStatus();
@@ -76,6 +81,13 @@ std::string JsonHeader(ElementType type, const Shape& shape) {
                       absl::StrJoin(shape, ", "), "]}\n");
 }
 
+// Whether the array's only file is one of NumPy.
+bool IsOnlyNpy(const std::string& stem) {
+  std::error_code error;
+  return !std::filesystem::exists(stem + ".bin", error) &&
+         std::filesystem::exists(stem + ".npy", error);
+}
+
 absl::Status CheckLength(const std::string& path, size_t found, ElementType type,
                          const Shape& shape) {
   const size_t expected = DenseBytes(type, planner::ElementCount(shape));
@@ -102,7 +114,7 @@ std::string FileStem(const std::string& array_name) {
 absl::StatusOr<ArrayFile> ArrayFile::Open(const std::string& folder, const std::string& name,
                                           ElementType type, const Shape& shape) {
   const std::string stem = folder + "/" + FileStem(name);
-  const bool npy = NpyDescr(type).has_value();
+  const bool npy = NpyDescr(type).has_value() || IsOnlyNpy(stem);
   const std::string path = stem + (npy ? ".npy" : ".bin");
   ASSIGN_OR_RETURN(MappedFile file, MappedFile::Open(path, /*writable=*/false));
   size_t header_bytes = 0;

@@ -15,6 +15,7 @@ namespace remesh::client {
 // A whole array in a folder. Arrays of NumPy's types are in FILE.npy; others (bf16, fp8, int4 ...)
 // are in FILE.bin, dense row-major and packed below a byte, beside FILE.json:
 //   {"element_type": "bf16", "shape": [2048, 8192]}
+// or, to read, in FILE.npy as NumPy saves types of whole bytes that it does not know.
 // FILE is the array's name with every byte outside [A-Za-z0-9._-], and a leading dot, as %XX.
 class ArrayFile {
  public:

@@ -5,8 +5,10 @@
 
 #include <cstring>
 #include <filesystem>
+#include <fstream>
 
 #include "base/error.h"
+#include "client/files/npy.h"
 #include "gtest/gtest.h"
 
 namespace remesh::client {
@@ -80,6 +82,32 @@ TEST_F(ArrayFileTest, AFifoInPlaceOfTheDescriptionIsRefusedAndNotWaitedFor) {
     EXPECT_EQ(GetErrorInfo(file).reason, "NOT_A_FILE") << file;
     EXPECT_EQ(GetErrorInfo(file).metadata["path"], path);
   }
+}
+
+// A file that NumPy writes of a type that it does not know: `descr` and zeros.
+void WriteRawNpy(const std::string& path, const std::string& descr, size_t bytes) {
+  std::string header = FormatNpyHeader(ElementType::kF16, {4});
+  header.replace(header.find("<f2"), 3, descr);
+  std::ofstream(path) << header << std::string(bytes, '\0');
+}
+
+// Regression: "open w.bin: No such file".
+TEST_F(ArrayFileTest, ReadsBf16AsNumPySavesIt) {
+  for (const char* descr : {"|V2", "<V2"}) {
+    WriteRawNpy(folder_ + "/w.npy", descr, 8);
+    const auto file = ArrayFile::Open(folder_, "w", ElementType::kBf16, {4});
+    ASSERT_TRUE(file.ok()) << file.status();
+    EXPECT_EQ(file->data().size(), 8u);
+  }
+  EXPECT_EQ(GetErrorInfo(ArrayFile::Open(folder_, "w", ElementType::kF8E5M2, {4}).status()).reason,
+            "ARRAY_FILE_MISMATCH");
+  EXPECT_EQ(GetErrorInfo(ArrayFile::Open(folder_, "w", ElementType::kF16, {4}).status()).reason,
+            "ARRAY_FILE_MISMATCH");
+  WriteRawNpy(folder_ + "/q.npy", "|V1", 4);
+  EXPECT_TRUE(ArrayFile::Open(folder_, "q", ElementType::kF8E4M3Fn, {4}).ok());
+  // NumPy gives each int4 a byte; the buffers do not.
+  EXPECT_EQ(GetErrorInfo(ArrayFile::Open(folder_, "q", ElementType::kS4, {4}).status()).reason,
+            "ARRAY_FILE_MISMATCH");
 }
 
 TEST_F(ArrayFileTest, RefusesOtherArrays) {

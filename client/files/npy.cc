@@ -46,12 +46,29 @@ std::string_view After(std::string_view dictionary, std::string_view key) {
   return start == std::string_view::npos ? std::string_view() : rest.substr(start);
 }
 
-absl::StatusOr<ElementType> ParseDescr(std::string_view dictionary) {
+// The bytes of an element of "|V2" or "<V2"; 0 for other types. "<f1" is what ml_dtypes calls some of
+// its types of one byte.
+int RawBytes(std::string_view descr) {
+  if (descr == "<f1") return 1;
+  int bytes = 0;
+  const bool raw = descr.starts_with("|V") || descr.starts_with("<V");
+  return raw && absl::SimpleAtoi(absl::string_view(descr.data() + 2, descr.size() - 2), &bytes)
+             ? bytes
+             : 0;
+}
+
+absl::Status ParseDescr(std::string_view dictionary, NpyHeader& header) {
   const std::string_view rest = After(dictionary, "descr");
   const size_t end = rest.empty() ? std::string_view::npos : rest.find('\'', 1);
   const std::string_view descr = end == std::string_view::npos ? rest : rest.substr(1, end - 1);
   for (const DescrRow& row : kDescrs) {
-    if (row.descr == descr) return row.type;
+    if (row.descr != descr) continue;
+    header.type = row.type;
+    return absl::OkStatus();
+  }
+  if (RawBytes(descr) > 0) {
+    header.raw = descr;
+    return absl::OkStatus();
   }
   return InvalidField("descr", descr,
                       "must be a little-endian type that NumPy and XLA share, such as <f4");
@@ -103,6 +120,10 @@ std::optional<std::string_view> NpyDescr(ElementType type) {
   return std::nullopt;
 }
 
+bool IsRawDescr(ElementType type, std::string_view descr) {
+  return !NpyDescr(type).has_value() && RawBytes(descr) * 8 == planner::BitWidth(type);
+}
+
 absl::StatusOr<NpyHeader> ParseNpyHeader(std::string_view start) {
   ASSIGN_OR_RETURN(const auto range, DictionaryRange(start));
   const auto [offset, length] = range;
@@ -111,7 +132,7 @@ absl::StatusOr<NpyHeader> ParseNpyHeader(std::string_view start) {
   }
   const std::string_view dictionary = start.substr(offset, length);
   NpyHeader header;
-  ASSIGN_OR_RETURN(header.type, ParseDescr(dictionary));
+  RETURN_IF_ERROR(ParseDescr(dictionary, header));
   ASSIGN_OR_RETURN(header.shape, ParseShape(dictionary));
   RETURN_IF_ERROR(planner::ValidateShape(header.shape, planner::BitWidth(header.type)));
   const std::string_view order = After(dictionary, "fortran_order");

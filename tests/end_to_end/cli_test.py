@@ -132,6 +132,29 @@ class CommandTest(ClusterTest):
         self.assertRegex(self.ctl("seal", name, "--socket", sockets["host-0"]), r"SEALED HERE +GENERATION\n(\d+)/\1 +1\n")
         self.ctl("states", "delete", name)
 
+    def test_hosts_that_hold_nothing_say_so(self):
+        """Regression: put and get failed on a host that never held a shard, and no file was made of an array without elements."""
+        name = "jobs/corner/states/s"
+        sharding = {"hloText": "{replicated}", "devices": {"ids": self.cluster.device_ids("host-0")[:1]}}
+        hosts = [{"name": host, "deviceIds": self.cluster.device_ids(host), "nicBytesPerSecond": 1e9, "fabricBytesPerSecond": 1e10}
+                 for host in self.cluster.host_names]
+        arrays = [{"name": array, "shape": shape, "elementType": kind, "sharding": sharding}
+                  for array, shape, kind in (("w", [2, 4], "f32"), ("none", [0, 4], "f32"), ("few", [4, 0], "bf16"))]
+        files = pathlib.Path(tempfile.mkdtemp(dir=self.folder))
+        spec = files / "corner.json"
+        spec.write_text(json.dumps({"name": name, "spec": {"topology": {"hosts": hosts}, "arrays": arrays}}))
+        self.ctl("states", "create", "-f", str(spec))
+        np.save(files / "w.npy", np.zeros((2, 4), np.float32))
+        for command in ("put", "get"):
+            for host in self.cluster.host_names:
+                folder = files if command == "put" else pathlib.Path(tempfile.mkdtemp(dir=self.folder))
+                answer = self.ctl(command, name, str(folder), "--socket", self.cluster.worker_socket(host))
+                with self.subTest(command, host=host):
+                    self.assertEqual(answer == f"nothing of {name} is on this host\n", host != "host-0", answer)
+                    self.assertEqual((folder / "few.json").exists() and np.load(folder / "none.npy").shape == (0, 4), command == "get")
+                self.assertIn("STATE_NOT_FOUND", self._error(command, name + "x", str(folder), "--socket", self.cluster.worker_socket(host)))
+        self.ctl("states", "delete", name)
+
     def test_usage_errors_exit_2(self):
         for words in ((), ("nonsense",), ("states",), ("states", "get"), ("reshard", STATE), ("put", STATE),
                       ("states", "list", "-o", "xml"), ("plans", "list", "--timeout", "-1")):
@@ -187,7 +210,7 @@ class CommandTest(ClusterTest):
         bomb = "\n".join(["a0: &a0 [x, x, x, x, x, x, x, x, x, x]"] +
                          [f"a{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 10)}]" for i in range(1, 9)])
         deep = "arrays: " + "[" * 5000 + "]" * 5000
-        for text, fragment in (("{", "line"), ("arrays: [}", "line"), ('{"nonsense": 1}', "nonsense"),
+        for text, fragment in (("{", "stdin:1:"), ("arrays: [}", "stdin:1:"), ('{"nonsense": 1}', "nonsense"),
                                (good.replace('"nics"', '"nicks"'), "nicks"), (good.replace("1000000000.0", '"NaN"', 1), "nic_bytes_per_second"),
                                (good.replace('"bf16"', '"bf17"'), "bf17"), (good.replace("[8, 8]", '[8, "x"]'), "x"),
                                ("arrays: []\narrays: []", "arrays"), (bomb, ""), (deep, ""), ("a: &a [*a]", ""), ("", "")):
@@ -196,6 +219,14 @@ class CommandTest(ClusterTest):
                 self.assertIn("reason: ", self.last_stderr)
                 self.assertIn(fragment.lower(), self.last_stderr.lower(), text[:80])
                 self.assertLess(len(self.last_stderr), 4096)
+
+    def test_the_mistakes_that_the_server_finds_have_their_lines(self):
+        spec = {**EXAMPLE, "arrays": [{**EXAMPLE["arrays"][0], "name": name, "element_type": kind}
+                                      for name, kind in (("a", "bf16"), ("b", "bf17"))]}
+        text = json.dumps(spec, indent=1)
+        line = [number for number, content in enumerate(text.splitlines(), 1) if '"element_type"' in content]
+        self.ctl("plan", "-f", "-", "--server", self.cluster.server_address, code=1, stdin=text)
+        self.assertTrue(self.last_stderr.startswith(f"remeshctl: stdin:{line[1]}: spec.arrays[1].element_type: value \"bf17\""), self.last_stderr)
 
     def test_a_server_that_is_not_there(self):
         message = self._error("states", "list", "--server", "127.0.0.1:1", "--timeout", "5")
