@@ -345,14 +345,17 @@ def _available_memory() -> int:
 
 
 def main(command: Sequence[str]) -> int:
-    """Runs a command beside a server and one worker: REMESH_SOCKET names the worker. Returns its exit status."""
+    """Runs a command beside a server and one worker: REMESH_SOCKET names the worker, REMESH_SERVER the
+    server, for remeshctl. Returns its exit status."""
     if not command:
         print("usage: python -m remesh.testing COMMAND...: runs it beside a server and a worker on this machine", file=sys.stderr)
         return 2
     with LocalCluster(None, 1) as cluster:
         socket = cluster.worker_socket(cluster.host_names[0])
-        print(f"REMESH_SOCKET={socket}; the server and the worker end with {command[0]}", file=sys.stderr)
-        return subprocess.run(command, env={**os.environ, "REMESH_SOCKET": socket}, check=False).returncode
+        where = {"REMESH_SOCKET": socket, "REMESH_SERVER": cluster.server_address}
+        said = " ".join(f"{variable}={value}" for variable, value in where.items())
+        print(f"{said}; the server and the worker end with {command[0]}", file=sys.stderr)
+        return subprocess.run(command, env={**os.environ, **where}, check=False).returncode
 
 
 if __name__ == "__main__":
