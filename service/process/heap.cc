@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
 #include <fstream>
 #ifdef __GLIBC__
 #include <malloc.h>
@@ -40,9 +41,14 @@ int64_t FreedBytesKept() {
 
 void HeapTrimmer::Trim() {
 #ifdef __GLIBC__
-  if (FreedBytesKept() <= kept_ + kKeptMax) return;
-  malloc_trim(0);
-  kept_ = FreedBytesKept();
+  const auto start = std::chrono::steady_clock::now();
+  if (start < next_) return;
+  if (FreedBytesKept() > kept_ + kKeptMax) {
+    malloc_trim(0);
+    kept_ = FreedBytesKept();
+  }
+  const auto end = std::chrono::steady_clock::now();
+  next_ = end + kPart * (end - start);
 #endif
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 
 namespace remesh::service {
@@ -19,11 +20,15 @@ class HeapTrimmer {
   // The most freed memory to keep, beyond what the last trim could not give back.
   static constexpr int64_t kKeptMax = int64_t{32} << 20;
 
-  // Measures, and trims if it is worthwhile. To be called from time to time, by one thread.
+  // Measures, and trims if it is worthwhile; in 1 / kPart of the time at most, for a large heap takes
+  // long to measure. To be called from time to time, by one thread.
   void Trim();
 
  private:
-  int64_t kept_ = 0;  // bytes that the last trim could not give back
+  static constexpr int kPart = 200;
+
+  std::chrono::steady_clock::time_point next_;  // not before this
+  int64_t kept_ = 0;                            // bytes that the last trim could not give back
 };
 
 // Resident bytes of this process that back no file: its heaps and stacks. 0 where that is unknown.
