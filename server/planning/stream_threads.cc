@@ -9,6 +9,9 @@ namespace {
 
 // A caller may use 1 / kPartsOfThreads of the threads, and of the places to wait.
 constexpr int kPartsOfThreads = 4;
+// Where there are few processors, what is made in bulk yields to those who answer calls and lead
+// moves, but not as far as work that may take long: workers wait for it in the middle of a move.
+constexpr int kNice = 5;
 
 }  // namespace
 
@@ -16,6 +19,7 @@ StreamThreads::StreamThreads(int threads, size_t waiting_max)
     : waiting_of_caller_max_(std::max<size_t>(1, waiting_max / kPartsOfThreads)),
       pool_({.threads = threads,
              .waiting_max = waiting_max,
+             .nice = kNice,
              .fair = true,
              .running_max_of_caller = std::max(1, threads / kPartsOfThreads)}) {}
 
