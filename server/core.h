@@ -30,6 +30,7 @@
 #include "server/planning/precompute.h"
 #include "server/planning/stream_threads.h"
 #include "server/planning/thread_pool.h"
+#include "server/turn_lane.h"
 
 namespace remesh::server {
 
@@ -37,7 +38,8 @@ namespace coordination {
 class Coordinator;
 }
 
-// The other end of an Attach stream. Called on the core's strand; must not block.
+// The other end of an Attach stream. Called on the core's strand; must not block. What an event sends
+// to many streams is sent in several turns of the strand.
 class WorkerSink {
  public:
   virtual ~WorkerSink() = default;
@@ -126,6 +128,8 @@ class Core {
   // Calls `handled` once the message has had its effect. With a caller, message and end wait for the
   // caller's turn. So must the first message of a stream, and its end until that is handled: else
   // who opens and resets streams in a loop would keep everyone waiting. Later ones must not.
+  // Heartbeats wait, in order with the stream's other messages, for the next message of any stream
+  // or the next tick.
   void OnStreamMessage(StreamMessage message, absl::AnyInvocable<void()> handled,
                        const std::optional<std::string>& caller = std::nullopt);
   void OnStreamEnded(StreamId stream, const std::optional<std::string>& caller = std::nullopt);
@@ -202,7 +206,7 @@ class Core {
   void StartCoordinator(const SaveWorlds& known);
   void OnJournalLost(const absl::Status& why);
   void Perform(Actions actions);
-  // Runs the task on the strand: in the caller's turn, or without one as soon as possible.
+  // Runs the task on the strand: in the caller's turn, or without one in that of workers.
   void PostFor(const std::optional<std::string>& caller, FairQueue::Task task);
   // Runs the task on the strand in the caller's turn.
   void TakeTurn(const std::string& caller, FairQueue::Task task);
@@ -270,6 +274,8 @@ class Core {
   PlanDesk desk_;
   Precomputer precomputer_;
   Strand strand_;
+  TurnLane messages_;  // of streams, and their ends
+  TurnLane commands_;  // to streams
   std::unique_ptr<JournalWriter> writer_;
   std::unique_ptr<JournalBackups> backups_;
 

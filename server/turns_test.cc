@@ -13,6 +13,8 @@
 #include <thread>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
+#include "absl/synchronization/blocking_counter.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/synchronization/notification.h"
 #include "server/testing/server_fixture.h"
@@ -23,9 +25,11 @@ namespace {
 // Names in the order in which they were added.
 class Order {
  public:
-  void Add(const std::string& name) {
+  // Returns how many names there are now.
+  size_t Add(const std::string& name) {
     absl::MutexLock lock(&mutex_);
     names_.push_back(name);
+    return names_.size();
   }
   std::vector<std::string> names() {
     absl::MutexLock lock(&mutex_);
@@ -90,6 +94,38 @@ class NotedStream : public WorkerSink {
   std::atomic<bool> closed_ = false;
 };
 
+// The stream of a worker with one device, which says what it is sent.
+class CommandedStream : public WorkerSink {
+ public:
+  CommandedStream(Core& core, std::string host, int64_t device, std::function<void()> on_welcome,
+                  std::function<void()> on_assigned)
+      : core_(core),
+        host_(std::move(host)),
+        device_(device),
+        on_welcome_(std::move(on_welcome)),
+        on_assigned_(std::move(on_assigned)) {}
+
+  bool Begin(StreamId stream) override {
+    StreamMessage first{.stream = stream};
+    *first.message.mutable_register_() = WorkerIdentity(host_, device_, 1);
+    core_.OnStreamMessage(
+        std::move(first), [] {}, host_);
+    return true;
+  }
+  void Send(v1::AttachResponse message) override {
+    if (message.has_welcome()) on_welcome_();
+    if (message.has_assign_state()) on_assigned_();
+  }
+  void SendLater(LaterCommands) override {}
+  void Close(const absl::Status&) override {}
+
+ private:
+  Core& core_;
+  const std::string host_;
+  const int64_t device_;
+  const std::function<void()> on_welcome_, on_assigned_;
+};
+
 class TurnsTest : public ServerFixture {
  protected:
   static constexpr char kNone[] = "jobs/a/states/none";  // a watch of it ends at once
@@ -124,6 +160,12 @@ class TurnsTest : public ServerFixture {
   std::vector<std::string> First(size_t count) {
     const std::vector<std::string> all = order_.names();
     return {all.begin(), all.begin() + static_cast<ptrdiff_t>(std::min(count, all.size()))};
+  }
+
+  // How many were added to order_ before this one.
+  size_t PlaceOf(const std::string& name) {
+    const std::vector<std::string> all = order_.names();
+    return std::find(all.begin(), all.end(), name) - all.begin();
   }
 
   Order order_;
@@ -295,6 +337,49 @@ TEST_F(TurnsTest, SixteenCallsAreMadeBeforeOtherTasksOfTheStrand) {
   expected.insert(expected.end(), 5, "message");
   expected.insert(expected.end(), 25, "call");
   EXPECT_EQ(order_.names(), expected);
+}
+
+// Regression: a call waited for all messages that a thousand workers had sent in the middle of a
+// move.
+TEST_F(TurnsTest, ACallWaitsForAFewMessagesOfAllThatWait) {
+  constexpr int kMessages = 1000;
+  {
+    const Holding holding(*core_);
+    for (int i = 0; i < kMessages; ++i) {
+      core_->OnStreamMessage({}, [this] { order_.Add("message"); });
+    }
+    AskFor("caller");
+  }
+  AwaitAll(kMessages + 1);
+  EXPECT_LE(PlaceOf("caller"), 100);
+}
+
+// Regression: what one event sent to all hosts of a state was sent before any other call was made.
+TEST_F(TurnsTest, ACallWaitsForAFewCommandsOfAllThatAnEventSends) {
+  constexpr int kHosts = 300;
+  absl::BlockingCounter attached(kHosts);
+  std::vector<std::shared_ptr<CommandedStream>> streams;
+  for (int i = 0; i < kHosts; ++i) {
+    streams.push_back(std::make_shared<CommandedStream>(
+        *core_, absl::StrCat("host", i), i, [&] { attached.DecrementCount(); },
+        [this] {
+          if (order_.Add("command") == 1) AskFor("caller");
+        }));
+    core_->OpenStream(streams.back(), absl::StrCat("caller", i));
+  }
+  attached.Wait();
+  v1::State state;
+  state.set_name(kState);
+  v1::StateArray& array = *state.mutable_spec()->add_arrays();
+  array.set_name("w");
+  array.add_shape(kHosts);
+  array.set_element_type("f32");
+  array.mutable_sharding()->set_hlo_text(absl::StrCat("{devices=[", kHosts, "]<=[", kHosts, "]}"));
+  auto& range = *array.mutable_sharding()->mutable_devices()->mutable_range();
+  range.set_count(kHosts);
+  ASSERT_TRUE(Create(state).ok());
+  AwaitAll(kHosts + 1);
+  EXPECT_LE(PlaceOf("caller"), 100);
 }
 
 TEST_F(TurnsTest, ShutdownEndsWatchesThatWait) {

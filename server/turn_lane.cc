@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/turn_lane.h"
+
+#include <utility>
+
+namespace remesh::server {
+
+void TurnLane::Push(Strand::Task task) {
+  {
+    absl::MutexLock lock(&mutex_);
+    tasks_.push_back(std::move(task));
+  }
+  Wake();
+}
+
+void TurnLane::PushQuietly(Strand::Task task) {
+  {
+    absl::MutexLock lock(&mutex_);
+    tasks_.push_back(std::move(task));
+    if (tasks_.size() < in_turn_) return;
+  }
+  Wake();
+}
+
+void TurnLane::Wake() {
+  {
+    absl::MutexLock lock(&mutex_);
+    if (tasks_.empty() || std::exchange(posted_, true)) return;
+  }
+  if (strand_.Post([this] { Run(); })) return;
+  std::deque<Strand::Task> dropped;  // destroyed without the lock: a task's destructor may push
+  {
+    absl::MutexLock lock(&mutex_);
+    dropped.swap(tasks_);
+    posted_ = false;
+  }
+}
+
+// When the strand stops, it runs what was posted before: here all that waits.
+void TurnLane::Run() {
+  for (size_t run = 0;; ++run) {
+    if (run == in_turn_ && strand_.Post([this] { Run(); })) return;
+    Strand::Task task = Next();
+    if (task == nullptr) return;
+    std::move(task)();
+  }
+}
+
+Strand::Task TurnLane::Next() {
+  absl::MutexLock lock(&mutex_);
+  if (tasks_.empty()) {
+    posted_ = false;
+    return nullptr;
+  }
+  Strand::Task task = std::move(tasks_.front());
+  tasks_.pop_front();
+  return task;
+}
+
+}  // namespace remesh::server
