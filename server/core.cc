@@ -31,6 +31,7 @@ constexpr size_t kCallsInTurn = 16;
 // other tasks. In a large move both come by the thousand, and each takes some 20 to 50 microseconds.
 constexpr size_t kMessagesInTurn = 64;
 constexpr size_t kCommandsInTurn = 32;
+constexpr int64_t kLargeShards = 1000;  // of a state; freeing them takes about as many microseconds
 
 Moment Now() { return {.steady = SteadyClock().Now(), .wall = absl::Now()}; }
 
@@ -138,6 +139,8 @@ absl::Status Core::Restore(std::unique_ptr<Journal> journal) {
   ASSIGN_OR_RETURN(Restored restored, ReadRecords(records, [](const v1::StateSpec& spec) {
                      return PlaceState(spec, nullptr);
                    }));
+  for (const auto& [name, state] : restored.states) KeepLayout(state.placed);
+  for (const auto& [name, placed] : restored.next_states) KeepLayout(placed);
   restored.past = journal->past();
   const std::string journal_path = journal->path();
   ControllerOptions options = options_.controller;
@@ -230,6 +233,7 @@ void Core::Perform(Actions actions) {
 }
 
 void Core::Call(CallId id, Request request, ReplyFn reply, const std::string& caller, Gone gone) {
+  if (const auto* create = std::get_if<CreateState>(&request)) KeepLayout(create->placed);
   TakeTurn(caller, [this, id, caller, reply = std::move(reply), request = std::move(request),
                     gone = std::move(gone)]() mutable {
     if (shut_down_) return reply(ShuttingDown());
@@ -286,6 +290,10 @@ void Core::RunCalls(size_t most) {
 void Core::PostFor(const std::optional<std::string>& caller, FairQueue::Task task) {
   if (caller) return TakeTurn(*caller, std::move(task));
   messages_.Push(std::move(task));
+}
+
+void Core::KeepLayout(std::shared_ptr<const PlacedState> placed) {
+  if (placed != nullptr && placed->total_shards >= kLargeShards) layouts_.Add(std::move(placed));
 }
 
 void Core::OpenStream(std::shared_ptr<WorkerSink> sink, const std::string& caller) {
@@ -498,6 +506,8 @@ void Core::FinishTargets(std::shared_ptr<const StartPlanning> action, PlanDesk::
 
 void Core::FinishPlanning(uint64_t id, absl::StatusOr<PlannedExecution> move) {
   if (move.ok()) observer_.OnPlanned(move->planning, move->compute_seconds);
+  // A move to where the state is has the target that its source has.
+  if (move.ok() && !move->moves_nothing) KeepLayout(move->target);
   Post([this, id, move = std::move(move)]() mutable {
     Handle(Planned{.id = id, .move = std::move(move)});
   });
@@ -529,6 +539,7 @@ void Core::Tick() {
       if (ticker_mutex_.AwaitWithTimeout(absl::Condition(&ticker_stops_), interval)) return;
     }
     plans_.Tick();
+    layouts_.DropUnused();
     trimmer.Trim();
     writer_->LookForFiles();
     messages_.Wake();

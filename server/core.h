@@ -22,6 +22,7 @@
 #include "server/coordination/figures.h"
 #include "server/journal/journal_backup.h"
 #include "server/journal/journal_writer.h"
+#include "server/last_references.h"
 #include "server/open_calls.h"
 #include "server/open_watches.h"
 #include "server/planning/fair_queue.h"
@@ -208,6 +209,8 @@ class Core {
   void Perform(Actions actions);
   // Runs the task on the strand: in the caller's turn, or without one in that of workers.
   void PostFor(const std::optional<std::string>& caller, FairQueue::Task task);
+  // Sees to it that the strand does not free it.
+  void KeepLayout(std::shared_ptr<const PlacedState> placed);
   // Runs the task on the strand in the caller's turn.
   void TakeTurn(const std::string& caller, FairQueue::Task task);
   // Makes the calls whose turn it is, up to `most`, and posts itself again if more calls wait.
@@ -242,6 +245,7 @@ class Core {
   std::atomic<uint64_t> next_id_{1};
 
   LiveTopology topology_;
+  LastReferences layouts_;  // of large states
 
   coordination::Fences fences_;
   std::unique_ptr<coordination::Coordinator> coordinator_;
