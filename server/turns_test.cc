@@ -343,13 +343,18 @@ TEST_F(TurnsTest, SixteenCallsAreMadeBeforeOtherTasksOfTheStrand) {
 // move.
 TEST_F(TurnsTest, ACallWaitsForAFewMessagesOfAllThatWait) {
   constexpr int kMessages = 1000;
-  {
-    const Holding holding(*core_);
-    for (int i = 0; i < kMessages; ++i) {
-      core_->OnStreamMessage({}, [this] { order_.Add("message"); });
-    }
-    AskFor("caller");
+  absl::Notification held;
+  absl::Notification free;
+  core_->OnStreamMessage({}, [&] {
+    held.Notify();
+    free.WaitForNotification();
+  });
+  held.WaitForNotification();
+  for (int i = 0; i < kMessages; ++i) {
+    core_->OnStreamMessage({}, [this] { order_.Add("message"); });
   }
+  AskFor("caller");
+  free.Notify();
   AwaitAll(kMessages + 1);
   EXPECT_LE(PlaceOf("caller"), 100);
 }
