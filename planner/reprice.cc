@@ -14,6 +14,7 @@
 #include "planner/plan/pack.h"
 #include "planner/routing/make_routings.h"
 #include "planner/schedule/cost_model.h"
+#include "planner/schedule/earliest_hops.h"
 #include "planner/schedule/make_timeline.h"
 #include "planner/schedule/memory.h"
 #include "planner/schedule/messages.h"
@@ -102,7 +103,12 @@ absl::Status CheckSpeed(const PlanRep& rep, const ReshardRequest& request, const
     return TooSlow("its busiest link takes", summary.bottleneck_seconds, bound);
   }
   Moves moves{.segments = segments, .moves = timeline.moves, .slack_bits = rep.schedule.slack_bits};
-  for (Move& move : moves.moves) move.round = 0;
+  for (Move& move : moves.moves) {
+    move.hop = move.hop * rep.schedule.rounds + move.round;
+    move.round = 0;
+  }
+  SetEarliestHops(segments.size(), moves.moves, budget);
+  RETURN_IF_ERROR(budget.Check());
   const absl::StatusOr<TimedMoves> own =
       MakeTimeline(request, atoms, std::move(moves), network, budget);
   RETURN_IF_ERROR(budget.Check());

@@ -26,7 +26,7 @@ struct Move {
   int32_t to_device = 0;
   Space from_space = Space::kSource;
   Space to_space = Space::kTarget;
-  int32_t hop = 0;    // a move of hop l needs what moves of lower hops delivered
+  int32_t hop = 0;    // needs what moves of lower hops delivered, and of its own in earlier rounds
   int32_t round = 0;  // 0 .. rounds - 1
   int64_t lo = 0;
   int64_t hi = 0;

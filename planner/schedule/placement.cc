@@ -20,12 +20,12 @@ constexpr int64_t kRoundingBits = 3 * 128;
 // The most loads (rounds * devices) that packing keeps count of: 768 MiB.
 constexpr int64_t kRoundLoadsMax = int64_t{1} << 24;
 // A pair that takes more than one part in this many of a round is heavy.
-constexpr int64_t kHeavyParts = 64;
+constexpr int64_t kHeavyParts = 512;
 // A pair in place is heavy where its part takes more than one in this many of a window.
 constexpr int64_t kHeavyPartsInPlace = 16;
 // A link may have more to carry in one round than in another, by one part in this many: from the
 // first tolerance that is tried to the last.
-constexpr int64_t kToleratedLeast = 192;
+constexpr int64_t kToleratedLeast = 1024;
 constexpr int64_t kToleratedMost = 2;
 // Over a round, a device may have this much more in flight than the busiest device on average, in
 // per cent. Rounding takes the rest of a window's room, of which the average is at most half.

@@ -25,13 +25,15 @@ struct PlacedMoves {
 //
 // Symbols. R rounds; pair p has b_p bits, from link u to link v; W(l) is what link l can carry in
 // the time of the busiest link (Shares::BitsOf). A round is even when no link l has more than W(l)
-// / R to carry. p is heavy when b_p > W(u) / (8 R) or b_p > W(v) / (8 R): it would take more than
-// an eighth of a round.
+// / R to carry. p is heavy when b_p > W(u) / (512 R) or b_p > W(v) / (512 R): it would take more
+// than one part in 512 of a round.
 //
 // Heavy pairs are dealt out first and exactly, which cuts some of their moves in two (halving.h).
-// The tolerance is W(l) / R / 64; where a device would then have more messages than a window takes, it is raised, to W(l) / R / 2 at most: pairs are then cut less, and rounds come out less
-// even. Light pairs follow, the largest first, each into the round where its links have least to
-// carry.
+// The tolerance is W(l) / R / 1024: the more even rounds are, the fewer parts make up for what is
+// left of unevenness, which saves far more messages than cuts cost. Where a device would then have
+// more messages than a window takes, the tolerance is raised, to W(l) / R / 2 at most: pairs are
+// then cut less, and rounds come out less even. Light pairs follow, the largest first, each into
+// the round where its links have least to carry.
 //
 // Example: R = 2, one NIC sends 600 bits to each of three others, which have as much time: W =
 // 1800, all three pairs are heavy (600 > 112). Each round should carry 900: the second pair is cut

@@ -16,8 +16,8 @@ inline constexpr int64_t kWindowsMax = int64_t{1} << 20;
 
 // The times at which moves happen. Every segment is cut into `parts` equal parts, one for each
 // turn. In turn i, a move of hop l and round r works in window (i + l) * rounds + r, so a device
-// passes a part on in a later window than it received it. Small segments have fewer parts, none
-// below min_part_bits, and rest in the other turns.
+// passes a part on in a later window than it received it: in another hop, or in a later round.
+// Small segments have fewer parts, none below min_part_bits, and rest in the other turns.
 struct Schedule {
   int32_t parts = 1;
   int32_t rounds = 1;

@@ -2,6 +2,7 @@
 #include "planner/schedule/windows.h"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <optional>
 #include <utility>
@@ -12,6 +13,7 @@
 #include "base/status_macros.h"
 #include "planner/network/links.h"
 #include "planner/schedule/cost_model.h"
+#include "planner/schedule/earliest_hops.h"
 #include "planner/schedule/messages.h"
 #include "planner/schedule/placement.h"
 #include "planner/schedule/rounds.h"
@@ -30,13 +32,15 @@ constexpr int64_t kPartBitsMin = int64_t{8} << 18;  // 256 KiB
 constexpr int64_t kPipelinePartsMax = 4096;
 constexpr int64_t kPipelinePartBitsMin = int64_t{8} << 20;
 constexpr double kSavingMin = 1.0 / 64;
+// The part of the time that a small fraction of the parts is worth. In short plans, whose parts are
+// few, kSavingMin.
+constexpr double kFewerPartsWorth = 0.05;
 // A schedule is good when it takes at most this many times as long as the busiest link, regardless
 // of what messages cost beside their bytes.
 constexpr double kPriceMax = 1.02;
-// Where one round takes at most this many times as long as the busiest link, messages included,
-// and fewer than so many rounds would make messages large, more rounds are not tried.
-constexpr double kCheapMax = 1.03;
-constexpr int64_t kSmallRounds = 4;
+// Plans shorter than this many hand-overs a hop have a wider limit: see SlowestGood().
+constexpr double kShortHandOvers = 100;
+constexpr double kShortPriceMax = 1.05;
 // A schedule of this many times the parts that it needs is worth a comparison with fewer rounds.
 constexpr double kStretchedMin = 1.25;
 // With several rounds messages come to about this size where there are bytes enough for that.
@@ -132,9 +136,9 @@ class PartsChooser {
     Prediction prediction;
   };
 
-  // `bound`: seconds of the busiest link.
-  PartsChooser(const ScheduleCost& cost, double bound, Budget& budget)
-      : cost_(cost), bound_(bound), budget_(budget) {}
+  // `bound`: seconds of the busiest link; `good`: of the slowest good schedule.
+  PartsChooser(const ScheduleCost& cost, double bound, double good, Budget& budget)
+      : cost_(cost), bound_(bound), good_(good), budget_(budget) {}
 
   // The fewest parts in [least, most] that are about as fast as any other number, or as any that
   // makes a good schedule if there is one.
@@ -156,7 +160,7 @@ class PartsChooser {
   }
 
  private:
-  bool IsGood(const Prediction& one) const { return one.schedule_seconds <= kPriceMax * bound_; }
+  bool IsGood(const Prediction& one) const { return one.schedule_seconds <= good_; }
   bool IsEnough(const Prediction& one) const {
     return IsGood(one) == any_good_ && one.seconds <= best_ * (1 + kSavingMin);
   }
@@ -185,17 +189,31 @@ class PartsChooser {
 
   const ScheduleCost& cost_;
   const double bound_;
+  const double good_;
   Budget& budget_;
   std::vector<Choice> tried_;
   bool any_good_ = false;
   double best_ = std::numeric_limits<double>::infinity();
 };
 
+bool IsShort(double bound, int32_t hops) {
+  return bound < kShortHandOvers * hops * kHandOverSeconds;
+}
+
+// The most seconds of a good schedule. In short plans hand-overs count beside the bytes: of K parts
+// of h hops, each of the K + h windows takes one, which is least for K = sqrt(h * bound /
+// hand-over).
+double SlowestGood(double bound, int32_t hops) {
+  if (!IsShort(bound, hops)) return kPriceMax * bound;
+  const double filling = 2 * std::sqrt(hops * bound * kHandOverSeconds) + 2 * kHandOverSeconds;
+  return std::max(kShortPriceMax * bound, bound + filling);
+}
+
 // Finds the number of rounds that is fastest.
 class Scheduler {
  public:
   // `list`: the pairs of the moves, of which Run() takes the vector. `schedule` is complete except
-  // for parts and rounds.
+  // for parts and rounds; its hops are those of a single round.
   Scheduler(Moves& moves, PairList list, const Atoms& atoms, const Links& links,
             const Schedule& schedule, const Busiest& busiest, int64_t window_bits,
             int64_t parts_min, Budget& budget)
@@ -208,7 +226,8 @@ class Scheduler {
         parts_min_(parts_min),
         budget_(budget),
         list_(std::move(list)),
-        shares_(list_.pairs, links) {}
+        shares_(list_.pairs, links),
+        levels_(Hops()) {}
 
   // nullopt when the schedule takes too many windows.
   std::optional<Timeline> Run() && {
@@ -217,6 +236,7 @@ class Scheduler {
     const Cost cost = Estimate(moves_.moves, links_, budget_);
     if (budget_.SpentNow()) return std::nullopt;
     bound_ = std::max(cost.bottleneck_seconds, cost.fabric_seconds);
+    good_ = SlowestGood(bound_, schedule_.hops);
     TryRounds(heavy);
     if (!best_) return std::nullopt;
     Timeline timeline;
@@ -224,6 +244,7 @@ class Scheduler {
     timeline.predicted_seconds = best_->prediction.seconds;
     timeline.schedule_seconds = best_->prediction.schedule_seconds;
     SetRounds(best_->round_of);
+    SetHops(best_->hop_of);
     timeline.moves = std::move(best_->list ? best_->moves : moves_.moves);
     moves_.moves = std::vector<Move>();
     timeline.messages = CountMessages(best_->list ? *best_->list : list_, timeline.moves,
@@ -238,17 +259,17 @@ class Scheduler {
 
  private:
   struct Found {
-    std::vector<int32_t> round_of;  // of moves_, unless some of them are cut: then
+    std::vector<int32_t> round_of;  // of moves_, unless some of them are cut
+    std::vector<int16_t> hop_of;    // the same, where there are relays; or else
     std::vector<Move> moves;        // the moves,
     std::optional<PairList> list;   // and their pairs
     Schedule schedule;
     Prediction prediction;
   };
 
-  // One round will do where messages then cost little. Otherwise tries fewer and fewer rounds until
-  // a schedule is good: first as many as make messages large. Where that takes more windows than
-  // the limit on their bytes asks for, to fill the pipeline of relays in time, fewer rounds may be
-  // faster still; rounds whose half takes no more windows than relays ask for are not tried.
+  // Tries one round and, where messages would then be small, more: as many as make them large, but
+  // no more than the parts need that relays ask for. Fewer rounds follow until a schedule is good
+  // and takes few more windows than the limit on their bytes asks for.
   void TryRounds(const HeavyPairs& heavy) {
     const int64_t least =
         std::max<int64_t>(1, CeilDiv(heavy.most_of_device, kMessagesPerWindowMax));
@@ -256,43 +277,56 @@ class Scheduler {
     if (least == 1) {
       Try(1);
       if (rounds == 1) return;
-      const bool cheap = IsGood() && best_->prediction.seconds <= kCheapMax * bound_;
-      if (rounds < kSmallRounds && cheap) return;
     }
     const int64_t last = std::max<int64_t>(2, least);
-    const int64_t needed = PartsForPipeline(PartsFor(rounds));
-    const auto fewer = [&] { return std::max(last, rounds / 2); };
-    while (rounds > last && PartsFor(fewer()) <= needed) rounds = fewer();
+    rounds =
+        std::clamp(RoundsFor(PartsForPipeline(PartsFor(rounds))), last, std::max(last, rounds));
     while (!budget_.SpentNow()) {
       const Outcome outcome = Try(rounds);
       if (outcome.is_good && !(outcome.is_best && IsStretched())) return;
       if (rounds <= last) return;
-      rounds = fewer();
+      const int64_t half = std::max(last, rounds / 2);
+      const int64_t fitting = outcome.is_good ? RoundsFor(best_->schedule.parts) : half;
+      rounds = std::clamp(fitting, half, rounds - 1);
     }
   }
+
+  // The fewest rounds in which windows need no more than so many parts.
+  int64_t RoundsFor(int64_t parts) const { return CeilDiv(PartsFor(1), parts); }
 
   // The parts, `least` or more, that relays ask for, as if all moves were in one round.
   int64_t PartsForPipeline(int64_t least) {
     if (schedule_.hops == 1 || least > kWindowsMax) return least;
     for (Move& move : moves_.moves) move.round = 0;  // else as they were tried last
+    SetHops(levels_);
     const int64_t most =
         std::max(least, std::min(kPipelinePartsMax, busiest_.bits / kPipelinePartBitsMin));
     const ScheduleCost cost(moves_.moves, list_, moves_.segments, schedule_,
                             static_cast<int32_t>(most), links_, budget_);
     if (budget_.SpentNow()) return least;
-    return PartsChooser(cost, bound_, budget_).Choose(least, most, schedule_.hops).parts;
+    return PartsChooser(cost, bound_, good_, budget_).Choose(least, most, schedule_.hops).parts;
   }
 
-  // In one round, a heavy pair sends a message in each of the windows that the limit on their bytes
-  // asks for; in more rounds, it sends fewer and larger ones. There are no fewer of them where
-  // memory asks for more windows.
+  // In one round, a pair sends a message in each of the windows that the limit on their bytes asks
+  // for; in more rounds, it sends fewer and larger ones. There are no fewer of them where memory
+  // asks for more windows. Looks at all heavy pairs, and at those across hosts alone, whose
+  // messages cost most.
   int64_t RoundsForLargeMessages(const HeavyPairs& heavy) const {
-    int64_t bits = 0;
-    for (const PairWork& pair : list_.pairs) bits += pair.from == pair.to ? 0 : pair.bits;
-    const int64_t large = std::max<int64_t>(1, bits / kMessageBits);
+    const std::vector<int32_t>& host_of = links_.network().host_of;
+    int64_t bits = 0, crossing = 0, crossing_bits = 0;
+    for (const PairWork& pair : list_.pairs) {
+      if (pair.from == pair.to) continue;
+      bits += pair.bits;
+      if (host_of[pair.from] == host_of[pair.to]) continue;
+      ++crossing;
+      crossing_bits += pair.bits;
+    }
     const int64_t parts = PartsFor(1);
-    return std::min(
-        {heavy.most_of_device, CeilDiv(parts, parts_min_), MulDiv(heavy.count, parts, large)});
+    const auto rounds = [&](int64_t pairs, int64_t of_pairs) {
+      return MulDiv(pairs, parts, std::max<int64_t>(1, of_pairs / kMessageBits));
+    };
+    return std::min({heavy.most_of_device, CeilDiv(parts, parts_min_),
+                     std::max(rounds(heavy.count, bits), rounds(crossing, crossing_bits))});
   }
 
   // The fewest parts that keep windows over `rounds` rounds within their limit.
@@ -301,16 +335,14 @@ class Scheduler {
   }
 
   bool IsGood() const { return best_ && IsGood(*best_); }
-  bool IsGood(const Found& found) const {
-    return found.prediction.schedule_seconds <= kPriceMax * bound_;
-  }
-  // Fewer parts mean fewer messages.
+  bool IsGood(const Found& found) const { return found.prediction.schedule_seconds <= good_; }
+  // Fewer parts mean fewer messages, which are worth some time: half of them a sixtieth.
   bool IsBetter(const Found& found) const {
     if (!best_ || IsGood(found) != IsGood()) return !best_ || IsGood(found);
-    const bool fewer = found.schedule.parts < best_->schedule.parts;
-    const double seconds = found.prediction.seconds;
-    const double best = best_->prediction.seconds;
-    return fewer ? seconds <= best * (1 + kSavingMin) : seconds * (1 + kSavingMin) < best;
+    const double fewer = best_->schedule.parts - found.schedule.parts;
+    const double all = best_->schedule.parts + found.schedule.parts;
+    const double worth = IsShort(bound_, schedule_.hops) ? kSavingMin : kFewerPartsWorth;
+    return found.prediction.seconds <= best_->prediction.seconds * (1 + worth * fewer / all);
   }
 
   struct Outcome {
@@ -339,12 +371,40 @@ class Scheduler {
     }
   }
 
+  void SetHops(const std::vector<int16_t>& hop_of) {
+    for (size_t m = 0; m < hop_of.size() && !budget_.Spent(); ++m) {
+      moves_.moves[m].hop = hop_of[m];
+    }
+  }
+
+  // The hops of all moves; none where there are no relays.
+  std::vector<int16_t> Hops() const {
+    std::vector<int16_t> hops;
+    if (schedule_.hops == 1) return hops;
+    Reserve(hops, moves_.moves.size());
+    for (const Move& move : moves_.moves) {
+      if (budget_.Spent()) break;
+      hops.push_back(static_cast<int16_t>(move.hop));
+    }
+    return hops;
+  }
+
+  // Lowers the hops of moves that have their rounds.
+  void Tighten(Found& found) {
+    std::vector<Move>& moves = found.moves.empty() ? moves_.moves : found.moves;
+    if (schedule_.hops > 1 && found.schedule.rounds > 1) {
+      found.schedule.hops = SetEarliestHops(moves_.segments.size(), moves, budget_);
+    }
+    if (found.moves.empty()) found.hop_of = Hops();
+  }
+
   std::optional<Found> Scheduled(int64_t rounds) {
-    Found found{.round_of = {}, .moves = {}, .list = {}, .schedule = schedule_};
+    Found found{.round_of = {}, .hop_of = {}, .moves = {}, .list = {}, .schedule = schedule_};
     Schedule& schedule = found.schedule;
     const int64_t least = PartsFor(rounds);
     if (least > kWindowsMax) return std::nullopt;
     schedule.parts = static_cast<int32_t>(least);
+    SetHops(levels_);
     std::optional<PlacedMoves> placed =
         PlaceMoves(moves_, atoms_, schedule, list_, shares_, rounds, window_bits_, budget_);
     if (!placed || budget_.SpentNow()) return std::nullopt;
@@ -352,6 +412,7 @@ class Scheduler {
     found.round_of = std::move(placed->round_of);
     found.moves = std::move(placed->moves);
     SetRounds(found.round_of);
+    Tighten(found);
     const bool cut = !found.moves.empty();
     if (cut) found.list = CollectPairs(found.moves, budget_);
     if (budget_.SpentNow()) return std::nullopt;
@@ -360,7 +421,8 @@ class Scheduler {
     const ScheduleCost cost(cut ? found.moves : moves_.moves, cut ? *found.list : list_,
                             moves_.segments, schedule, static_cast<int32_t>(most), links_, budget_);
     if (budget_.SpentNow()) return std::nullopt;
-    const auto choice = PartsChooser(cost, bound_, budget_).Choose(least, most, schedule.hops);
+    const auto choice =
+        PartsChooser(cost, bound_, good_, budget_).Choose(least, most, schedule.hops);
     schedule.parts = static_cast<int32_t>(choice.parts);
     if (!moves_.moves.empty()) found.prediction = choice.prediction;
     if ((int64_t{schedule.parts} + schedule.hops - 1) * schedule.rounds > kWindowsMax) {
@@ -379,7 +441,9 @@ class Scheduler {
   Budget& budget_;
   PairList list_;
   const Shares shares_;
-  double bound_ = 0;  // seconds of the busiest link
+  const std::vector<int16_t> levels_;  // the hops of moves_ in a single round
+  double bound_ = 0;                   // seconds of the busiest link
+  double good_ = 0;                    // seconds of the slowest good schedule
   std::optional<Found> best_;
 };
 

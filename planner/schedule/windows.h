@@ -22,12 +22,12 @@ int64_t EffectiveWindowBytes(int64_t window_bytes);
 // where messages would be so small that they cost time: a pair sends a message in every part, and
 // the limit on the bytes of windows asks for fewer parts when there are more rounds. Every round
 // should keep all links equally busy (placement.h). A schedule is good when, regardless of what
-// messages cost beside their bytes, it takes at most 2 % longer than the busiest link. One round
-// is tried first, unless a device has too many pairs: it is even, and will do where messages cost
-// little. Then come as many rounds as make messages of about 16 MiB, half of these, and so on until
-// a schedule is good; numbers are left out of which half would do with the parts that relays ask
-// for. The least predicted seconds win, among good schedules if there are any; fewer parts, which
-// mean fewer messages, win where that costs less than 1/64.
+// messages cost beside their bytes, it takes at most 2 % longer than the busiest link; in short
+// plans, whose hand-overs count, more. One round is tried first, unless a device has too many
+// pairs: it is even. Then come as many rounds as make messages of about 16 MiB, but no more than
+// relays have parts for, and fewer until a schedule is good. The least predicted seconds win,
+// among good schedules if there are any; fewer parts, which mean fewer messages, win where that
+// costs little time, in proportion to what it saves.
 //
 // Parts. At least K = bits of the busiest device / (rounds * half a window), so that windows keep
 // within their limit. Relays ask for more, to fill their pipeline sooner: K parts of a plan of d

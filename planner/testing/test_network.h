@@ -52,6 +52,7 @@ inline void AddChain(int64_t bits, const std::vector<std::pair<int32_t, int32_t>
     moves.moves.push_back({.segment = segment,
                            .from_device = hops[i].first,
                            .to_device = hops[i].second,
+                           .from_space = i == 0 ? planner::Space::kSource : planner::Space::kTarget,
                            .hop = static_cast<int32_t>(i),
                            .hi = bits});
   }

@@ -23,23 +23,21 @@ constexpr int kDraws = 16;
 
 // How far figures may be apart, as a fraction of the least. The law is 1 % of the prediction and
 // 5 % of the messages. Known to miss it, with the most that was seen:
-// - messages of growth in place, 20 %, and by the nearly twofold (87 %) where a numbering asks for
-//   twice the rounds: the rounds that are tried are halved until a schedule is good, and whether
-//   it takes 1.9 or 2.1 % longer than the busiest link is luck;
-// - predictions of Llama-405B that grows in place, 1.1 % on hosts of 8, 1.5 % of 16, 3.3 % of one;
-// - both of Llama-405B that shrinks in place on hosts of 72, 3.9 % and 138 %, in 0.1 s;
-// - both where hosts of 72 cut through groups of 8 or 16 GPUs: DeepSeek-V3 2.4 % and 31 %,
-//   Llama-405B on other devices 2.8 % and 26 %. Luck decides again which schedules are within the
-//   2 %. Each device has a posting thread here; with one thread a host, which then binds, these two
-//   predictions differ by 31 % and 27 %.
+// - messages of growth in place, 19 %: how deep relay trees are depends on the numbering, and parts
+//   follow from that;
+// - predictions of Llama-405B that grows in place on hosts of 16, 1.3 %;
+// - both of Llama-405B that shrinks in place on hosts of 72, 2.2 % and 59 %, in 0.1 s: the trees of
+//   some numberings need twice the pairs of devices;
+// - both where hosts of 72 cut through groups of 8 or 16 GPUs: DeepSeek-V3 0.3 % and 11 %,
+//   Llama-405B on other devices 2.5 % and 12.5 %.
 struct Limits {
   double seconds = 0.01;
   double messages = 0.05;
 };
-constexpr Limits kMoreMessages = {.messages = 0.30};
-constexpr Limits kTwiceTheRounds = {.seconds = 0.02, .messages = 1.00};
-constexpr Limits kCutThroughGroups = {.seconds = 0.04, .messages = 0.40};
-constexpr Limits kShort = {.seconds = 0.06, .messages = 2.00};
+constexpr Limits kMoreMessages = {.messages = 0.25};
+constexpr Limits kDeepTrees = {.seconds = 0.015, .messages = 0.15};
+constexpr Limits kCutThroughGroups = {.seconds = 0.03, .messages = 0.15};
+constexpr Limits kShort = {.seconds = 0.03, .messages = 0.80};
 
 struct Case {
   const char* name;
@@ -76,8 +74,8 @@ std::vector<Case> Cases() {
     cases.push_back({"Qwen3-32B", Qwen, devices});
     cases.push_back({"Llama-70B grows", Llama70bGrows, devices, kMoreMessages});
   }
-  cases.push_back({"Llama-405B grows", Llama405bGrows, 8, kTwiceTheRounds});
-  cases.push_back({"Llama-405B grows", Llama405bGrows, 16, kTwiceTheRounds});
+  cases.push_back({"Llama-405B grows", Llama405bGrows, 8, kDeepTrees});
+  cases.push_back({"Llama-405B grows", Llama405bGrows, 16, kDeepTrees});
   cases.push_back({"Llama-405B shrinks", Llama405bShrinks, 64});
   cases.push_back({"Llama-405B shrinks", Llama405bShrinks, 72, kShort});
   cases.push_back({"DeepSeek-V3", DeepSeek, 72, kCutThroughGroups});
