@@ -190,8 +190,10 @@ def on_core(core):
 
 
 class Server:
-    def __init__(self, build, folder):
+    def __init__(self, build, folder, settings=()):
+        """settings: more lines of its configuration."""
         self._binary, self._folder, self._port = build / "bin" / "remesh-server", folder, 0
+        self._settings = settings
         self.hosts = 0
         self.start()
 
@@ -200,7 +202,8 @@ class Server:
         ports.unlink(missing_ok=True)
         config = self._folder / "config.yaml"
         config.write_text("\n".join([f"listen_address: 127.0.0.1:{self._port}", "metrics_address: ''", "log_level: warning",
-                                     "connections_per_address: 1000", f"journal_path: {self._folder / 'journal.db'}", f"port_file: {ports}", ""]))
+                                     "connections_per_address: 1000", f"journal_path: {self._folder / 'journal.db'}", f"port_file: {ports}",
+                                     *self._settings, ""]))
         begin = time.monotonic()
         with open(self._folder / "log", "ab") as log:
             self.process = subprocess.Popen([*on_core(0), self._binary, "--config", config], stderr=log)

@@ -25,6 +25,7 @@ ROUNDS = 10
 BARRIER_LIMIT_SECONDS = 1
 RESIDENT_LIMIT_MIB = 512  # of 10,000 members
 LIMITED_MEMBERS = 10000
+SETTINGS = ["keepalive_timeout: 60s"]  # one process answers for all members, and may be slow
 SAVE_BYTES = (64, 1024)  # that each process brings to an exchange of outcomes, and that all get
 
 LEGEND = """A real `remesh-server` on one core, with its SQLite journal, and all members of one world in one process beside it, on another core if there is
@@ -47,7 +48,7 @@ def measure(build, arguments):
 
 def rows_of(build, members):
     limited = members <= LIMITED_MEMBERS
-    with tempfile.TemporaryDirectory(prefix="worlds-") as folder, Server(build, pathlib.Path(folder)) as server:
+    with tempfile.TemporaryDirectory(prefix="worlds-") as folder, Server(build, pathlib.Path(folder), SETTINGS) as server:
         with Members(build, server, members) as world:
             cpu = server.cpu_seconds()
             joined = world.ask("join")
@@ -84,7 +85,10 @@ class Members:
     def ask(self, line):
         self._process.stdin.write(line + "\n")
         self._process.stdin.flush()
-        return json.loads(self._process.stdout.readline())
+        answer = self._process.stdout.readline()
+        if not answer:
+            sys.exit(f"{line}: the members have ended")
+        return json.loads(answer)
 
     def __enter__(self):
         return self

@@ -15,6 +15,7 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <cstdlib>
 #include <iostream>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -88,7 +89,10 @@ class Stream : public grpc::ClientBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer
 
   void OnDone(const grpc::Status& status) override {
     const bool ours = status.ok() || status.error_code() == grpc::StatusCode::CANCELLED;
-    if (!ours) std::cerr << status.error_message() << std::endl;
+    if (!ours) {
+      std::cerr << "member " << rank_ << ": " << status.error_message() << std::endl;
+      std::quick_exit(1);  // no round would end
+    }
     ++progress_.ended;
   }
 
