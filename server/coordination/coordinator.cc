@@ -158,12 +158,13 @@ void Coordinator::Leave(Caller caller, StatusFn reply) {
   });
 }
 
-void Coordinator::Preempt(std::string scope, v1::WorldEvent::Preempt preempt, StatusFn reply) {
-  Post([this, scope = std::move(scope), preempt = std::move(preempt),
+void Coordinator::Preempt(std::string scope, int64_t epoch, v1::WorldEvent::Preempt preempt,
+                          StatusFn reply) {
+  Post([this, scope = std::move(scope), epoch, preempt = std::move(preempt),
         reply = std::move(reply)]() mutable {
     if (shut_down_) return reply(Stopping());
     Actions actions;
-    const absl::Status status = registry_.Preempt(scope, preempt, Now(), actions);
+    const absl::Status status = registry_.Preempt(scope, epoch, preempt, Now(), actions);
     Perform(std::move(actions));
     reply(status);
   });

@@ -78,7 +78,7 @@ class Coordinator {
   void EndCall(CallId call);
   using StatusFn = absl::AnyInvocable<void(absl::Status)>;
   void Leave(Caller caller, StatusFn reply);
-  void Preempt(std::string scope, v1::WorldEvent::Preempt preempt, StatusFn reply);
+  void Preempt(std::string scope, int64_t epoch, v1::WorldEvent::Preempt preempt, StatusFn reply);
   // See Registry::List().
   using ListFn = absl::AnyInvocable<void(absl::StatusOr<std::vector<v1::World>>)>;
   void List(std::string prefix, std::string after, size_t most, ListFn reply);

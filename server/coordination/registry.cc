@@ -285,9 +285,10 @@ absl::Status Registry::Leave(const Caller& caller, absl::Time now, Actions& acti
   return absl::OkStatus();
 }
 
-absl::Status Registry::Preempt(const std::string& name, const v1::WorldEvent::Preempt& preempt,
-                               absl::Time now, Actions& actions) {
-  RETURN_IF_ERROR(CheckMayPreempt(name, now));
+absl::Status Registry::Preempt(const std::string& name, int64_t epoch,
+                               const v1::WorldEvent::Preempt& preempt, absl::Time now,
+                               Actions& actions) {
+  RETURN_IF_ERROR(CheckMayPreempt(name, epoch, now));
   Scope& scope = scopes_.at(name);
   v1::WorldEvent::Preempt merged =
       Merged(scope.preempt.value_or(v1::WorldEvent::Preempt()), preempt);
@@ -299,13 +300,15 @@ absl::Status Registry::Preempt(const std::string& name, const v1::WorldEvent::Pr
   return absl::OkStatus();
 }
 
-absl::Status Registry::CheckMayPreempt(const std::string& name, absl::Time now) const {
+absl::Status Registry::CheckMayPreempt(const std::string& name, int64_t epoch,
+                                       absl::Time now) const {
   const auto at = scopes_.find(name);
   if (at == scopes_.end() || at->second.epoch == 0) {
     return MakeError(absl::StatusCode::kNotFound, absl::StrCat(name, " has had no world"),
                      {.reason = "WORLD_NOT_FOUND", .metadata = {{"scope", name}}});
   }
   const Scope& scope = at->second;
+  if (epoch != 0 && epoch != scope.epoch) return StaleEpoch(name, epoch, scope.epoch);
   if (!scope.world && now < return_until_) return JoinFirst();
   if (!scope.world || scope.world->over() != nullptr) {
     return NotNow(name, "its world is over and has no members", "WORLD_OVER");

@@ -89,10 +89,10 @@ class Registry {
   // deadline hold; one that changes neither is told to no one.
   //
   // NOT_FOUND (WORLD_NOT_FOUND) if the scope has had no world; FAILED_PRECONDITION (WORLD_OVER) if
-  // its world has no members, WORLD_LEAVES if they have agreed; UNAVAILABLE (JOIN_AGAIN) before they
-  // have joined again.
-  absl::Status Preempt(const std::string& scope, const v1::WorldEvent::Preempt& preempt,
-                       absl::Time now, Actions& actions);
+  // its world has no members, WORLD_LEAVES if they have agreed, STALE_EPOCH unless `epoch` is the
+  // present one or 0; UNAVAILABLE (JOIN_AGAIN) before they have joined again.
+  absl::Status Preempt(const std::string& scope, int64_t epoch,
+                       const v1::WorldEvent::Preempt& preempt, absl::Time now, Actions& actions);
 
   // The answer to SaveEpoch.
   void OnSaved(const std::string& scope, const absl::Status& status, absl::Time now,
@@ -137,7 +137,7 @@ class Registry {
   absl::StatusOr<Scope*> FindFor(const Caller& caller);
   static Candidate* FindSaving(Scope& scope, const std::string& nonce);
   void SendBack(const Scope& scope, int rank, bool with_members, Actions& actions);
-  absl::Status CheckMayPreempt(const std::string& name, absl::Time now) const;
+  absl::Status CheckMayPreempt(const std::string& name, int64_t epoch, absl::Time now) const;
   void SendPreempt(const Scope& scope, Actions& actions);
   void SettleSteps(Scope& scope, absl::Time now, Actions& actions);
   bool MayForm(const Scope& scope, absl::Time now) const;

@@ -72,12 +72,12 @@ class RegistryTest : public testing::Test {
                         actions);
     Carry(std::move(actions));
   }
-  std::string Preempt(const std::string& by, int next_size = 0) {
+  std::string Preempt(const std::string& by, int next_size = 0, int64_t epoch = 0) {
     v1::WorldEvent::Preempt preempt;
     preempt.set_by(by);
     preempt.set_next_size(next_size);
     Actions actions;
-    const absl::Status status = registry_.Preempt(kMain, preempt, now_, actions);
+    const absl::Status status = registry_.Preempt(kMain, epoch, preempt, now_, actions);
     Carry(std::move(actions));
     return status.ok() ? "OK" : GetErrorInfo(status).reason;
   }
@@ -359,7 +359,7 @@ TEST_F(RegistryTest, AllSaveAtOneAboveTheHighestStep) {
 TEST_F(RegistryTest, TheLastSizeThatIsAskedForBeforeTheStepHolds) {
   Form(2);
   EXPECT_EQ(Preempt("SIGTERM"), "OK");
-  EXPECT_EQ(Preempt("another SIGTERM"), "OK");
+  EXPECT_EQ(Preempt("another SIGTERM", 0, /*epoch=*/1), "OK");
   EXPECT_EQ(CountOf(told_[1], "preempt"), 1) << "it is known already";
   EXPECT_EQ(Preempt("resize", 6), "OK");
   EXPECT_EQ(Preempt("resize", 5), "OK");
@@ -369,6 +369,7 @@ TEST_F(RegistryTest, TheLastSizeThatIsAskedForBeforeTheStepHolds) {
   AgreeStep(11, 2, 4);
   EXPECT_EQ(answers_[11], "5 for 5");
   EXPECT_EQ(Preempt("too late", 3), "WORLD_LEAVES");
+  EXPECT_EQ(Preempt("SIGTERM to a member of an earlier world", 0, 7), "STALE_EPOCH");
 }
 
 TEST_F(RegistryTest, AWorldWithoutMembersIsNotResized) {

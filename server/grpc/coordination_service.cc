@@ -138,7 +138,7 @@ ServerUnaryReactor* CoordinationService::ReportPreemption(
         preempt.set_resize(request->resize());
         if (request->has_deadline()) *preempt.mutable_deadline() = request->deadline();
         backend_.core.coordinator().Preempt(
-            request->scope(), std::move(preempt),
+            request->scope(), request->epoch(), std::move(preempt),
             [completion = std::move(completion)](const absl::Status& status) mutable {
               completion.Finish(status);
             });

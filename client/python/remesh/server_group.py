@@ -210,7 +210,7 @@ class ServerGroup:
 
         WorldOver; RemeshError (WORLD_LEAVES) if they have agreed."""
         request = coordination_pb2.ReportPreemptionRequest(
-            scope=self.scope, by=by, next_size=next_size, resize=resize
+            scope=self.scope, by=by, next_size=next_size, resize=resize, epoch=self.epoch
         )
         stub = lambda: coordination_pb2_grpc.CoordinationServiceStub(self._channel())
         deadline = time.monotonic() + self._away
