@@ -54,7 +54,8 @@ bool Holds(const planner::Placement& placement, const std::set<int64_t>& devices
 absl::Status CheckNothingHere(const absl::Status& refusal, const Endpoint& worker,
                               v1::LocalService::Stub& local, const Endpoint& server,
                               const std::string& name, const std::vector<std::string>& arrays) {
-  if (GetErrorInfo(refusal).reason != "STATE_NOT_FOUND") return refusal;
+  const std::string reason = GetErrorInfo(refusal).reason;
+  if (reason != "STATE_NOT_FOUND" && reason != "GENERATION_NOT_FOUND") return refusal;
   const absl::StatusOr<v1::State> state = GetState(server, name);
   // A server that cannot be asked, or does not know the state either, confirms nothing.
   if (!state.ok()) return refusal;

@@ -12,7 +12,8 @@
 
 namespace remesh::client {
 
-// Reads the refusal of a worker that does not know a state (STATE_NOT_FOUND). OK if the server knows
+// Reads the refusal of a worker that does not know a state (STATE_NOT_FOUND) or has nothing of it
+// (GENERATION_NOT_FOUND). OK if the server knows
 // the state and its layout has nothing of these arrays (none named: all) on the worker's host; else the
 // refusal, or the error of the server: a misspelt name is never taken for a state that is elsewhere.
 absl::Status CheckNothingHere(const absl::Status& refusal, const Endpoint& worker,
