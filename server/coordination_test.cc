@@ -4,6 +4,7 @@
 #include <grpcpp/create_channel.h>
 #include <gtest/gtest.h>
 
+#include <filesystem>
 #include <future>
 #include <memory>
 #include <string>
@@ -322,6 +323,44 @@ TEST_F(CoordinationTest, MembersFinishTheirRoundAfterTheServersRestart) {
        OnAll([](TestMember&member, int) { return member.Exchange(Contribution::BARRIER, ""); })) {
     EXPECT_TRUE(result.ok()) << result.status();
   }
+}
+
+// The whole disk is as it was a world ago, so the journal knows nothing of that world's epoch.
+TEST_F(CoordinationTest, AnEpochIsNotGivenTwiceAfterTheJournalWentBack) {
+  const std::string kept = directory_.string() + ".kept";
+  Form(1);
+  const int64_t earlier = members_[0]->epoch();
+  std::filesystem::copy(directory_, kept);
+  ASSERT_TRUE(members_[0]->Leave().ok());
+  members_[0]->Join(server_->port());
+  ASSERT_TRUE(members_[0]->AwaitFormed());
+  const int64_t forgotten = members_[0]->epoch();
+  ASSERT_GT(forgotten, earlier);
+  members_[0]->Die();
+  StopServer();
+  std::filesystem::remove_all(directory_);
+  std::filesystem::rename(kept, directory_);
+  std::string uid;
+  {
+    auto journal = Journal::Open((directory_ / "journal.db").string(), {});
+    ASSERT_TRUE(journal.ok()) << journal.status();
+    uid = (*journal)->past().journal_uid;
+  }
+  StartServer({.accept_older = uid});
+  ASSERT_TRUE(Ask<v1::State>([&](auto* context, auto* response) {
+                v1::GetStateRequest request;
+                request.set_name(kState);
+                return states_->GetState(context, request, response);
+              })
+                  .status()
+                  .code() == absl::StatusCode::kNotFound);
+  EXPECT_FALSE(core_->fences().CheckFence(kWorld, earlier).ok()) << "a world formed after it";
+  StopServer();
+  StartServer();  // all that is on disk
+  EXPECT_FALSE(core_->fences().CheckFence(kWorld, earlier).ok());
+  members_[0]->Join(server_->port());
+  ASSERT_TRUE(members_[0]->AwaitFormed());
+  EXPECT_GT(members_[0]->epoch(), forgotten);
 }
 
 TEST_F(CoordinationTest, ABarrierDoesNotWaitForTheController) {

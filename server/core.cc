@@ -147,7 +147,8 @@ absl::Status Core::Restore(std::unique_ptr<Journal> journal) {
   options.is_present = [this](const std::string& scope, int64_t epoch) {
     return fences_.CheckFence(scope, epoch);
   };
-  const SaveWorlds worlds = std::exchange(restored.worlds, {});
+  SaveWorlds worlds = std::exchange(restored.worlds, {});
+  const bool went_back = restored.past.accepts_older;
   controller_ =
       std::make_unique<Controller>(std::move(options), MachineRandom, std::move(restored));
   writer_ = std::make_unique<JournalWriter>(
@@ -161,8 +162,19 @@ absl::Status Core::Restore(std::unique_ptr<Journal> journal) {
           .lost = [this](absl::Status status) { Post([=, this] { OnJournalLost(status); }); }});
   backups_ = std::make_unique<JournalBackups>(journal_path, *writer_);
   Post([this] { Perform(controller_->Start(Now())); });
+  if (went_back) ForgetWorlds(worlds);
   StartCoordinator(worlds);
   return absl::OkStatus();
+}
+
+// After the journal went back: a world that it lacks may have formed, so no fence of a world that it
+// has may pass, and no epoch may be given that it may have forgotten.
+void Core::ForgetWorlds(SaveWorlds& worlds) {
+  worlds.last_epoch = coordination::EpochBeyond(worlds.last_epoch, absl::Now());
+  SaveWorlds request{.last_epoch = worlds.last_epoch};
+  for (const auto& [scope, world] : worlds.worlds) request.worlds[scope] = std::nullopt;
+  worlds.worlds.clear();
+  Call(std::move(request), [](const absl::StatusOr<Reply>&) {});
 }
 
 void Core::StartCoordinator(const SaveWorlds& known) {
@@ -187,8 +199,8 @@ void Core::StartCoordinator(const SaveWorlds& known) {
       .round_ended = [this](coordination::Ending ending,
                             absl::Duration duration) { observer_.OnRoundEnded(ending, duration); },
       .figures = [this](const coordination::WorldFigures& worlds) { observer_.OnWorlds(worlds); }};
-  coordinator_ = std::make_unique<coordination::Coordinator>(known.last_epoch, epochs,
-                                                             std::move(callbacks), fences_);
+  coordinator_ = std::make_unique<coordination::Coordinator>(
+      known.last_epoch, epochs, options_.message_bytes_max, std::move(callbacks), fences_);
 }
 
 Core::~Core() {

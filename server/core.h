@@ -97,6 +97,7 @@ class Core {
     PlanningLimits planning;
     int stream_threads = 8;      // for GetHostProgram, and as many again for other streams
     size_t waiting_max = 10000;  // questions that may wait for a thread
+    size_t message_bytes_max = size_t{64} << 20;  // of one that gRPC sends
   };
 
   // Reads the journal. DATA_LOSS (JOURNAL_CORRUPT) when its records make no sense. `observer` must
@@ -204,6 +205,7 @@ class Core {
   template <typename F>
   bool Post(F task);
   void Handle(Event event);
+  void ForgetWorlds(SaveWorlds& worlds);
   void StartCoordinator(const SaveWorlds& known);
   void OnJournalLost(const absl::Status& why);
   void Perform(Actions actions);

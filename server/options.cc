@@ -317,6 +317,7 @@ Core::Options CoreOptionsOf(const ServerOptions& o) {
       .finished_executions_max = static_cast<size_t>(o.finished_executions_max),
       .topology_rules = *RulesOf(o),
       .version = std::string(service::kVersion)};
+  core.message_bytes_max = static_cast<size_t>(o.message_bytes_max);
   core.plan_cache_bytes = o.plan_cache_bytes;
   core.plan_cache_entries = o.plan_cache_entries;
   core.plan_cache_age = absl::FromChrono(o.plan_cache_age);

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -24,7 +25,7 @@ using CallId = uint64_t;     // one Exchange or AgreeStep call that waits for it
 // Answers an Exchange with the outcome of its round, or refuses it.
 struct Answer {
   CallId call = 0;
-  std::variant<Outcome, absl::Status> with;
+  std::variant<SharedOutcome, absl::Status> with;
   std::string digest = "";  // of the outcome as a whole, if OK: a member may get less of it
 };
 // The step at which all members leave, and why.
@@ -37,10 +38,16 @@ struct AnswerStep {
   CallId call = 0;
   absl::StatusOr<AgreedStep> agreed;
 };
+// UNAVAILABLE (CALLED_AGAIN, JOINED_AGAIN): another call, or stream, of the same member has taken the
+// place of this one. One that comes late may take the place of a newer one, so the member is to try
+// again.
+absl::Status CalledAgain();
+absl::Status JoinedAgain();
+
 // Ends a session with a status. By default: because another of the same member began.
 struct EndSession {
   SessionId session = 0;
-  absl::Status status = absl::AbortedError("the member joined again");
+  absl::Status status = JoinedAgain();
 };
 
 // A round has its outcome: for figures. `since`: when its first member came; InfinitePast if that

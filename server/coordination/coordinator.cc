@@ -28,13 +28,13 @@ absl::Status Stopping() {
 }  // namespace
 
 Coordinator::Coordinator(int64_t last_epoch, const std::map<std::string, KnownEpoch>& known,
-                         Callbacks callbacks, Fences& fences)
+                         size_t message_max, Callbacks callbacks, Fences& fences)
     : callbacks_(std::move(callbacks)),
       fences_(fences),
       start_(SteadyClock().Now()),
       start_wall_(absl::Now()),
       pause_(kPauseInterval),
-      registry_(last_epoch, known, start_wall_),
+      registry_(last_epoch, known, start_wall_, message_max),
       keep_alive_at_(start_wall_),
       figures_at_(start_wall_) {
   for (const auto& [scope, each] : known) fences_.Set(scope, each.epoch);
@@ -202,7 +202,7 @@ void Coordinator::Do(Answer& action) {
   if (call.empty()) return;
   ExchangeFn& reply = std::get<ExchangeFn>(call.mapped().reply);
   if (const auto* refused = std::get_if<absl::Status>(&action.with)) return reply(*refused);
-  const absl::Status status = StatusOf(std::get<Outcome>(action.with));
+  const absl::Status status = StatusOf(*std::get<SharedOutcome>(action.with));
   if (!status.ok()) return reply(status);
   reply(std::move(action));
 }

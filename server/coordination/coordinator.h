@@ -57,9 +57,10 @@ class Coordinator {
     std::function<void(const WorldFigures&)> figures = [](const WorldFigures&) {};
   };
 
-  // `fences` must outlive this, and so must what the callbacks use.
+  // `message_max`: bytes of a message that gRPC sends. `fences` must outlive this, and so must what
+  // the callbacks use.
   Coordinator(int64_t last_epoch, const std::map<std::string, KnownEpoch>& known,
-              Callbacks callbacks, Fences& fences);
+              size_t message_max, Callbacks callbacks, Fences& fences);
   ~Coordinator() { Stop(); }
 
   // The stream must say when it has ended, whoever ended it. `request`: checked here; the scope must
@@ -80,7 +81,7 @@ class Coordinator {
   void Leave(Caller caller, StatusFn reply);
   void Preempt(std::string scope, int64_t epoch, v1::WorldEvent::Preempt preempt, StatusFn reply);
   // See Registry::List().
-  using ListFn = absl::AnyInvocable<void(absl::StatusOr<std::vector<v1::World>>)>;
+  using ListFn = absl::AnyInvocable<void(absl::StatusOr<Registry::Listed>)>;
   void List(std::string prefix, std::string after, size_t most, ListFn reply);
 
   // Ids of sessions and calls; never 0.

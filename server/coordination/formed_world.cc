@@ -16,6 +16,7 @@ std::string FormedWorld::EventHead(int rank) const {
   v1::WorldEvent::Formed formed;
   formed.set_epoch(epoch);
   formed.set_rank(rank);
+  formed.set_size(size);
   std::string head;
   google::protobuf::io::StringOutputStream stream(&head);
   google::protobuf::io::CodedOutputStream out(&stream);

@@ -14,7 +14,10 @@ namespace remesh::server::coordination {
 // the square of the world, but for those that all have in common, which are made once.
 struct FormedWorld {
   int64_t epoch = 0;
-  std::vector<Process> members;  // by rank; empty for a member that joined again
+  int size = 0;
+  // By rank; empty for a member that joined again. Of a world that is too large for all of them to be
+  // sent to each of them, only that of rank 0.
+  std::vector<Process> members;
 
   // v1::WorldEvent with `formed`, in two parts: what the member of this rank gets alone, and what
   // all get. `members` must not change any more. Thread-safe.

@@ -24,6 +24,16 @@ absl::Status Differs(const char* field, int value, int others) {
 
 }  // namespace
 
+absl::Status CalledAgain() {
+  return MakeError(absl::StatusCode::kUnavailable, "the same call came again",
+                   {.reason = "CALLED_AGAIN", .metadata = {}});
+}
+
+absl::Status JoinedAgain() {
+  return MakeError(absl::StatusCode::kUnavailable, "the member joined again",
+                   {.reason = "JOINED_AGAIN", .metadata = {}});
+}
+
 absl::Status RankTaken(const Process& holder, int rank) {
   const std::string pid = absl::StrCat(holder.pid);
   return MakeError(

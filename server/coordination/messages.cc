@@ -11,9 +11,12 @@
 namespace remesh::server::coordination {
 namespace {
 
-constexpr size_t kTextMax = 256;  // bytes of names for people
+constexpr size_t kTextMax = 256;        // bytes of names for people
+constexpr size_t kErrorTextMax = 4096;  // no error's text that is sent is as long
 constexpr size_t kDevicesMax = 1024;
 constexpr int64_t kStepMax = int64_t{1} << 62;
+constexpr int64_t kTimestampMin = -62'135'596'800;  // seconds, of google.protobuf.Timestamp
+constexpr int64_t kTimestampMax = 253'402'300'799;
 
 absl::Status CheckRange(const char* field, int64_t value, int64_t least, int64_t most) {
   if (value >= least && value <= most) return absl::OkStatus();
@@ -108,6 +111,9 @@ absl::StatusOr<Ending> EndingOf(const std::string& name) {
 template <typename Message>
 absl::Status CheckAsked(const Message& message) {
   RETURN_IF_ERROR(CheckLength("by", message.by(), 0, kTextMax));
+  RETURN_IF_ERROR(
+      CheckRange("deadline.seconds", message.deadline().seconds(), kTimestampMin, kTimestampMax));
+  RETURN_IF_ERROR(CheckRange("deadline.nanos", message.deadline().nanos(), 0, 999'999'999));
   return CheckRange("next_size", message.next_size(), 0, kWorldSizeMax);
 }
 
@@ -116,6 +122,7 @@ absl::StatusOr<Finished> FinishedOf(const v1::FinishedRound& message) {
   Finished finished;
   finished.sequence = static_cast<uint64_t>(message.sequence());
   ASSIGN_OR_RETURN(finished.outcome.ending, EndingOf(message.outcome()));
+  RETURN_IF_ERROR(CheckLength("message", message.message(), 0, kErrorTextMax));
   finished.outcome.message = message.message();
   finished.outcome.metadata = {message.metadata().begin(), message.metadata().end()};
   if (finished.outcome.ending != Ending::kOk) return finished;
@@ -222,12 +229,17 @@ absl::Status CheckPreemption(const v1::ReportPreemptionRequest& request) {
   return CheckAsked(request);
 }
 
-v1::WorldMember MemberOf(const Process& process, int rank) {
+v1::WorldMember ListedMemberOf(const Process& process, int rank) {
   v1::WorldMember member;
   member.set_rank(rank);
   member.set_host(process.host);
   member.set_pid(process.pid);
   member.mutable_device_ids()->Assign(process.device_ids.begin(), process.device_ids.end());
+  return member;
+}
+
+v1::WorldMember MemberOf(const Process& process, int rank) {
+  v1::WorldMember member = ListedMemberOf(process, rank);
   member.set_data(process.data);
   return member;
 }

@@ -41,6 +41,8 @@ absl::StatusOr<Caller> CallerOf(const Request& request);
 absl::Status CheckStep(int64_t step);
 absl::Status CheckPreemption(const v1::ReportPreemptionRequest& request);
 
+// Without its data, which is for members alone.
+v1::WorldMember ListedMemberOf(const Process& process, int rank);
 v1::WorldMember MemberOf(const Process& process, int rank);
 v1::World::Waiting WaitingOf(const World::Waiting& round);
 v1::WorldEvent PreemptEvent(const v1::WorldEvent::Preempt& preempt);

@@ -17,6 +17,10 @@ namespace {
 
 using Ranks = std::vector<int>;
 
+// Of an ExchangeResponse, and of each payload in it, beside the payloads' bytes.
+constexpr size_t kAnswerOverhead = 32;
+constexpr size_t kPayloadOverhead = 6;
+
 std::string NameOf(Mode mode) {
   switch (mode) {
     case Mode::kBarrier:
@@ -88,23 +92,36 @@ std::string Parties(const std::vector<std::pair<std::string, Ranks>>& groups,
   return parties;
 }
 
-Outcome DecideAgreement(const Contributions& contributions, const std::vector<std::string>& hosts) {
-  const std::string& name = contributions.begin()->second.name;
-  for (size_t number = 0; number <= kLeafDigestsMax; ++number) {
-    const auto groups =
-        GroupsBy(contributions, [&](const Contribution& each) { return DigestAt(each, number); });
-    if (groups.size() < 2) continue;
-    const std::string parties = Parties(groups, hosts);
-    if (number == 0) {
-      return Failure(Ending::kStructureMismatch,
-                     absl::StrCat(name, ": structures differ; equal ones at ", parties));
-    }
-    return Failure(Ending::kValuesDiffer,
-                   absl::StrCat(name, ": values differ in group ", number - 1,
-                                " of leaves; equal ones at ", parties),
-                   {{"group", absl::StrCat(number - 1)}});
+// The number of the first digest that not all have equal; none if all payloads are.
+std::optional<size_t> FirstDifference(const Contributions& contributions) {
+  const std::string first(contributions.begin()->second.payload);
+  size_t equal = SIZE_MAX;  // bytes that all have
+  for (const auto& [rank, contribution] : contributions) {
+    if (contribution.payload == first) continue;
+    const std::string other(contribution.payload);
+    const auto [here, there] =
+        std::mismatch(first.begin(), first.end(), other.begin(), other.end());
+    equal = std::min(equal, static_cast<size_t>(here - first.begin()));
   }
-  return Outcome();
+  if (equal == SIZE_MAX) return std::nullopt;
+  return equal / kDigestBytes;
+}
+
+Outcome DecideAgreement(const Contributions& contributions, const std::vector<std::string>& hosts) {
+  const std::optional<size_t> number = FirstDifference(contributions);
+  if (!number) return Outcome();
+  const std::string& name = contributions.begin()->second.name;
+  const std::string parties = Parties(
+      GroupsBy(contributions, [&](const Contribution& each) { return DigestAt(each, *number); }),
+      hosts);
+  if (*number == 0) {
+    return Failure(Ending::kStructureMismatch,
+                   absl::StrCat(name, ": structures differ; equal ones at ", parties));
+  }
+  return Failure(Ending::kValuesDiffer,
+                 absl::StrCat(name, ": values differ in group ", *number - 1,
+                              " of leaves; equal ones at ", parties),
+                 {{"group", absl::StrCat(*number - 1)}});
 }
 
 Outcome DecideGather(const Contributions& contributions, int root) {
@@ -124,11 +141,18 @@ Outcome DecideBroadcast(const Contributions& contributions, int root) {
 }
 
 // The outcome, unless its payloads are too large to be sent to all who get them.
-Outcome Sendable(const Contributions& contributions, Outcome outcome) {
+Outcome Sendable(const Contributions& contributions, Outcome outcome, size_t message_max) {
   const size_t receivers = outcome.to == -1 ? contributions.size() : 1;
   size_t bytes = 0;
+  size_t message = kAnswerOverhead;
   for (const absl::Cord& payload : outcome.payloads) {
     bytes += std::max(payload.size(), kPayloadCost);
+    message += payload.size() + kPayloadOverhead;
+  }
+  if (message > message_max) {
+    return Failure(Ending::kTooLarge,
+                   absl::StrCat(contributions.begin()->second.name, ": an answer of ", message,
+                                " bytes is more than ", message_max));
   }
   if (bytes <= kSentMax / receivers) return outcome;
   return Failure(Ending::kTooLarge, absl::StrCat(contributions.begin()->second.name, ": ", bytes,
@@ -195,7 +219,8 @@ absl::Status StatusOf(const Outcome& outcome) {
                    {.reason = NameOf(outcome.ending), .metadata = outcome.metadata});
 }
 
-Outcome Decide(const Contributions& contributions, const std::vector<std::string>& hosts) {
+Outcome Decide(const Contributions& contributions, const std::vector<std::string>& hosts,
+               size_t message_max) {
   if (auto calls = DifferentCalls(contributions, hosts)) {
     return Failure(Ending::kNameMismatch, "members are at different calls: " + *calls);
   }
@@ -206,9 +231,9 @@ Outcome Decide(const Contributions& contributions, const std::vector<std::string
     case Mode::kAgree:
       return DecideAgreement(contributions, hosts);
     case Mode::kBroadcast:
-      return Sendable(contributions, DecideBroadcast(contributions, first.root));
+      return Sendable(contributions, DecideBroadcast(contributions, first.root), message_max);
     case Mode::kGather:
-      return Sendable(contributions, DecideGather(contributions, first.root));
+      return Sendable(contributions, DecideGather(contributions, first.root), message_max);
   }
   return Outcome();
 }

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <map>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -32,6 +33,8 @@ inline constexpr size_t kLeafDigestsMax = 64;
 // kPayloadCost, for what it takes beside its bytes.
 inline constexpr size_t kSentMax = size_t{1} << 30;
 inline constexpr size_t kPayloadCost = 64;
+// Bytes of a message with payloads that gRPC takes, if the server's options do not say otherwise.
+inline constexpr size_t kMessageMax = size_t{64} << 20;
 
 // Ranks, processes and groups of ranks that a message names.
 inline constexpr size_t kNamedMax = 16;
@@ -68,6 +71,8 @@ struct Outcome {
 
   friend bool operator==(const Outcome&, const Outcome&) = default;
 };
+// As all who get the same share it.
+using SharedOutcome = std::shared_ptr<const Outcome>;
 
 // A failure.
 Outcome Failure(Ending ending, std::string message,
@@ -84,8 +89,10 @@ absl::Status StatusOf(const Outcome& outcome);
 //
 // NAME_MISMATCH if they are at different calls (name, mode or root), and then who is at which;
 // STRUCTURE_MISMATCH, VALUES_DIFFER of an agreement: which groups of ranks have the same, and the
-// first group of leaves that differs; TOO_LARGE above kSentMax. Else OK.
-Outcome Decide(const Contributions& contributions, const std::vector<std::string>& hosts);
+// first group of leaves that differs; TOO_LARGE above kSentMax, or if a member's answer would be above
+// `message_max`. Else OK.
+Outcome Decide(const Contributions& contributions, const std::vector<std::string>& hosts,
+               size_t message_max = kMessageMax);
 
 // Of a round whose deadline passed: names who was absent as rank@host, and who is at another call.
 Outcome TimedOut(const Contributions& contributions, const std::vector<std::string>& hosts);

@@ -149,5 +149,18 @@ TEST(OutcomeTest, WhatCannotBeSentToAllIsTooLarge) {
   EXPECT_EQ(Decide(contributions, hosts).ending, Ending::kOk) << "one receiver";
 }
 
+// Else only the root would learn that its answer was refused.
+TEST(OutcomeTest, AnAnswerThatNoMessageTakesIsTooLargeForAll) {
+  const Contribution large = {.name = "rows",
+                              .mode = Mode::kGather,
+                              .root = 0,
+                              .payload = absl::Cord(std::string(40, 'x'))};
+  const Contributions all = {{0, large}, {1, large}, {2, large}};
+  EXPECT_EQ(Decide(all, kHosts, 200).ending, Ending::kOk);
+  const Outcome outcome = Decide(all, kHosts, 150);
+  EXPECT_EQ(outcome.ending, Ending::kTooLarge);
+  EXPECT_EQ(outcome.message, "rows: an answer of 170 bytes is more than 150");
+}
+
 }  // namespace
 }  // namespace remesh::server::coordination

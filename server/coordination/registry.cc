@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <tuple>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -25,6 +26,15 @@ absl::Status JoinFirst() {
                    "the server restarted: the member must join again first",
                    {.reason = "JOIN_AGAIN", .metadata = {}});
 }
+
+// Of a member, in a message.
+size_t MemberBytesMax(const Process& process) {
+  constexpr size_t kNumbers = 32;  // and tags
+  return process.host.size() + process.data.size() + 10 * process.device_ids.size() + kNumbers;
+}
+
+// Of a scope's name.
+std::string_view JobOf(std::string_view scope) { return scope.substr(0, scope.find("/worlds/")); }
 
 absl::Status TimedOut(const Forming& forming) {
   return MakeError(absl::StatusCode::kDeadlineExceeded,
@@ -55,63 +65,109 @@ v1::WorldEvent::Preempt Merged(v1::WorldEvent::Preempt before, v1::WorldEvent::P
 
 }  // namespace
 
+int64_t EpochBeyond(int64_t last_epoch, absl::Time now) {
+  const int64_t by_time = absl::ToUnixMillis(now);
+  return by_time > last_epoch ? by_time : last_epoch + kEpochLeap;  // the clock is wrong
+}
+
 Registry::Registry(int64_t last_epoch, const std::map<std::string, KnownEpoch>& known,
-                   absl::Time now)
-    : last_epoch_(last_epoch), return_until_(now + kReturnTime) {
+                   absl::Time now, size_t message_max)
+    : message_max_(message_max), last_epoch_(last_epoch), return_until_(now + kReturnTime) {
   for (const auto& [name, each] : known) {
-    Scope& scope = scopes_[name];
+    Scope& scope = AddScope(name);
     scope.epoch = each.epoch;
     scope.size = each.size;
-    scope.since = each.formed;
+    // Until when it had members is not known; it may have some still.
+    scope.since = std::max(each.formed, now);
+    last_epoch_ = std::max(last_epoch_, each.epoch);
   }
+}
+
+Registry::Scope& Registry::AddScope(const std::string& name) {
+  const auto [at, added] = scopes_.try_emplace(name);
+  if (added) scope_shares_.Take(JobOf(name), 1);
+  return at->second;
+}
+
+void Registry::DropScope(const std::string& name) {
+  const auto at = scopes_.find(name);
+  held_.Give(JobOf(name), at->second.held);
+  scope_shares_.Give(JobOf(name), 1);
+  scopes_.erase(at);
+}
+
+void Registry::AddSession(SessionId session, const std::string& scope) {
+  if (sessions_.emplace(session, scope).second) session_shares_.Take(JobOf(scope), 1);
+}
+
+void Registry::DropSession(SessionId session) {
+  const auto at = sessions_.find(session);
+  if (at == sessions_.end()) return;
+  session_shares_.Give(JobOf(at->second), 1);
+  sessions_.erase(at);
 }
 
 absl::Status Registry::Join(const std::string& name, const std::string& attempt,
                             Candidate candidate, absl::Time now, Actions& actions) {
   RETURN_IF_ERROR(MakeRoom(name, actions));
   const SessionId session = candidate.session;
-  Scope& scope = scopes_[name];
+  Scope& scope = AddScope(name);
   if (const std::optional<int> rank = RankOf(scope, candidate.process.nonce)) {
     const Member member{candidate.process.nonce, candidate.process.host};
     RETURN_IF_ERROR(scope.world->JoinAgain(*rank, member, session, {}, actions));
-    sessions_[session] = name;
+    AddSession(session, name);
     SendBack(scope, *rank, /*with_members=*/true, actions);
     return absl::OkStatus();
   }
   if (Candidate* const member = FindSaving(scope, candidate.process.nonce)) {
     if (member->session != 0) actions.push_back(EndSession{member->session});
     member->session = session;
-    sessions_[session] = name;
+    AddSession(session, name);
     return absl::OkStatus();
   }
   absl::Status status = CheckNotTaken(scope, candidate);
   if (status.ok()) status = scope.forming[attempt].Add(std::move(candidate), now, actions);
   std::erase_if(scope.forming, [](const auto& each) { return each.second.empty(); });
   if (status.ok()) {
-    sessions_[session] = name;
+    AddSession(session, name);
     if (scope.epoch == 0 && scope.since == absl::Time()) scope.since = now;
     TryForm(name, scope, now, actions);
   } else if (scope.epoch == 0 && HasNoProcess(scope)) {
-    scopes_.erase(name);
+    DropScope(name);
   }
   return status;
 }
 
 // Makes room for one more scope and one more session.
 absl::Status Registry::MakeRoom(const std::string& name, Actions& actions) {
-  if (sessions_.size() >= kSessionsMax) {
+  if (session_shares_.RoomFor(JobOf(name)) == 0) {
     return TooMany("members of worlds", kSessionsMax, "TOO_MANY_MEMBERS");
   }
-  if (scopes_.size() < kScopesMax || scopes_.contains(name)) return absl::OkStatus();
-  auto oldest = scopes_.end();
+  if (scope_shares_.RoomFor(JobOf(name)) > 0 || scopes_.contains(name)) return absl::OkStatus();
+  const std::optional<std::string> forgettable = FindForgettable(JobOf(name));
+  if (!forgettable) return TooMany("worlds", kScopesMax, "TOO_MANY_WORLDS");
+  actions.push_back(ForgetScope{*forgettable, last_epoch_});
+  DropScope(*forgettable);
+  return absl::OkStatus();
+}
+
+// The oldest scope without processes, of the job that has the most of them, to make room for one of
+// `job`: never at the cost of a job that has fewer.
+std::optional<std::string> Registry::FindForgettable(std::string_view job) const {
+  const auto order = [this](const auto& entry) {
+    const auto& [name, scope] = entry;
+    return std::tuple(scope_shares_.most() - scope_shares_.UsedBy(JobOf(name)), scope.since,
+                      scope.epoch);
+  };
+  auto found = scopes_.end();
   for (auto each = scopes_.begin(); each != scopes_.end(); ++each) {
     if (!HasNoProcess(each->second)) continue;
-    if (oldest == scopes_.end() || each->second.since < oldest->second.since) oldest = each;
+    const std::string_view other = JobOf(each->first);
+    if (other != job && scope_shares_.UsedBy(other) <= scope_shares_.UsedBy(job)) continue;
+    if (found == scopes_.end() || order(*each) < order(*found)) found = each;
   }
-  if (oldest == scopes_.end()) return TooMany("worlds", kScopesMax, "TOO_MANY_WORLDS");
-  actions.push_back(ForgetScope{oldest->first, last_epoch_});
-  scopes_.erase(oldest);
-  return absl::OkStatus();
+  if (found == scopes_.end()) return std::nullopt;
+  return found->first;
 }
 
 bool Registry::HasNoProcess(const Scope& scope) const {
@@ -141,7 +197,7 @@ Candidate* Registry::FindSaving(Scope& scope, const std::string& nonce) {
 absl::Status Registry::CheckNotTaken(const Scope& scope, const Candidate& candidate) const {
   if (!scope.world || scope.world->over() != nullptr) return absl::OkStatus();
   for (int rank = 0; rank < scope.size; ++rank) {
-    if (!scope.world->SessionOf(rank)) continue;
+    if (!scope.world->SessionOf(rank) || scope.world->HasLeft(rank)) continue;
     const Process& holder = scope.members[rank];
     const Process& process = candidate.process;
     const bool same_place =
@@ -156,25 +212,30 @@ absl::Status Registry::JoinAgain(const std::string& name, SessionId session, Ret
                                  absl::Time now, Actions& actions) {
   const auto at = scopes_.find(name);
   const int64_t present = at == scopes_.end() ? 0 : at->second.epoch;
+  if (returned.epoch > last_epoch_ && returned.epoch - last_epoch_ <= kEpochLeap) {
+    last_epoch_ = returned.epoch;  // the disk went back
+  }
   if (present == 0 || returned.epoch != present) return StaleEpoch(name, returned.epoch, present);
   Scope& scope = at->second;
   if (returned.size != scope.size) {
     return InvalidField("size", absl::StrCat(returned.size),
                         absl::StrCat("must be ", scope.size, " in this world"));
   }
-  if (sessions_.size() >= kSessionsMax) {
+  if (session_shares_.Free() == 0) {
     return TooMany("members of worlds", kSessionsMax, "TOO_MANY_MEMBERS");
   }
   if (!scope.world) {
     scope.world = World::Returning(scope.size, now);
+    scope.world->SetMessageMax(message_max_);
     scope.members.resize(scope.size);
     scope.since = now;
   }
   const Member member{returned.process.nonce, returned.process.host};
   const int rank = returned.rank;
+  scope.world->SetRoom(held_.Free());  // what fitted before the restart fits again
   RETURN_IF_ERROR(
       scope.world->JoinAgain(rank, member, session, std::move(returned.finished), actions));
-  sessions_[session] = name;
+  AddSession(session, name);
   scope.members[rank] = std::move(returned.process);
   const bool reports = returned.preempt && !scope.preempt;
   if (reports) scope.preempt = std::move(returned.preempt);
@@ -184,18 +245,27 @@ absl::Status Registry::JoinAgain(const std::string& name, SessionId session, Ret
   SendBack(scope, rank, /*with_members=*/false, actions);
   if (reports) SendPreempt(scope, actions);
   SettleSteps(scope, now, actions);
-  CountHeld(scope);
+  CountHeld(name, scope);
   EndIfOver(scope, now, actions);
   return absl::OkStatus();
+}
+
+std::shared_ptr<const FormedWorld> Registry::FormedOf(const Scope& scope, bool with_members) {
+  auto formed = std::make_shared<FormedWorld>();
+  formed->epoch = scope.epoch;
+  formed->size = scope.size;
+  if (!with_members) return formed;
+  size_t bytes = 0;
+  for (const Process& each : scope.members) bytes += MemberBytesMax(each);
+  const bool all = bytes <= kFormedMax && bytes <= kFormedInAllMax / scope.members.size();
+  formed->members = all ? scope.members : std::vector<Process>{scope.members.front()};
+  return formed;
 }
 
 // Tells a member that it is back in its world.
 void Registry::SendBack(const Scope& scope, int rank, bool with_members, Actions& actions) {
   const SessionId session = *scope.world->SessionOf(rank);
-  auto world = std::make_shared<FormedWorld>();
-  world->epoch = scope.epoch;
-  if (with_members) world->members = scope.members;
-  actions.push_back(SendFormed{session, std::move(world), rank});
+  actions.push_back(SendFormed{session, FormedOf(scope, with_members), rank});
   if (scope.preempt) actions.push_back(Send{session, PreemptEvent(*scope.preempt)});
 }
 
@@ -203,7 +273,7 @@ void Registry::OnSessionEnd(SessionId session, absl::Time now, Actions& actions)
   const auto at = sessions_.find(session);
   if (at == sessions_.end()) return;
   const std::string name = at->second;
-  sessions_.erase(at);
+  DropSession(session);
   Scope& scope = scopes_.at(name);
   if (scope.world) scope.world->OnSessionEnd(session, now);
   for (auto& [attempt, forming] : scope.forming) forming.Remove(session);
@@ -214,7 +284,7 @@ void Registry::OnSessionEnd(SessionId session, absl::Time now, Actions& actions)
     }
   }
   if (scope.epoch == 0 && HasNoProcess(scope)) {
-    scopes_.erase(name);
+    DropScope(name);
     return;
   }
   // One that asked for a rank above those that wait may have held up the others.
@@ -229,7 +299,11 @@ absl::StatusOr<Registry::Scope*> Registry::FindFor(const Caller& caller) {
   }
   Scope& scope = at->second;
   if (!scope.world) return JoinFirst();
-  if (scope.world->returning() && !scope.world->HasJoined(caller.rank)) return JoinFirst();
+  if (!scope.world->HasJoined(caller.rank)) {
+    if (scope.world->returning()) return JoinFirst();
+    // It came back too late.
+    if (scope.world->over() != nullptr) return StatusOf(*scope.world->over());
+  }
   RETURN_IF_ERROR(scope.world->CheckMember(caller.rank, caller.nonce));
   return &scope;
 }
@@ -242,17 +316,18 @@ void Registry::Exchange(CallId call, const Caller& caller, uint64_t sequence,
     actions.push_back(Answer{call, scope.status()});
     return;
   }
-  (*scope)->world->SetRoom(kHeldMax - std::min(held_, kHeldMax));
+  const bool returning = (*scope)->world->returning();
+  (*scope)->world->SetRoom(returning ? held_.Free() : held_.RoomFor(JobOf(caller.scope)));
   (*scope)->world->Exchange(call, caller.rank, caller.nonce, sequence, std::move(contribution),
                             deadline, now, actions);
-  CountHeld(**scope);
+  CountHeld(caller.scope, **scope);
   EndIfOver(**scope, now, actions);
 }
 
-void Registry::CountHeld(Scope& scope) {
-  held_ -= scope.held;
+void Registry::CountHeld(std::string_view name, Scope& scope) {
+  held_.Give(JobOf(name), scope.held);
   scope.held = scope.world ? scope.world->held() : 0;
-  held_ += scope.held;
+  held_.Take(JobOf(name), scope.held);
 }
 
 void Registry::AgreeStep(CallId call, const Caller& caller, int64_t step, absl::Time deadline,
@@ -276,7 +351,7 @@ void Registry::OnCallGone(const std::string& name, CallId call) {
 absl::Status Registry::Leave(const Caller& caller, absl::Time now, Actions& actions) {
   ASSIGN_OR_RETURN(Scope* const scope, FindFor(caller));
   scope->world->Leave(caller.rank, actions);
-  CountHeld(*scope);
+  CountHeld(caller.scope, *scope);
   SettleSteps(*scope, now, actions);
   if (const std::optional<SessionId> session = scope->world->SessionOf(caller.rank)) {
     actions.push_back(EndSession{*session, absl::OkStatus()});
@@ -364,9 +439,9 @@ void Registry::OnSaved(const std::string& name, const absl::Status& status, absl
   if (!status.ok()) {
     for (const Candidate& each : saved.members) {
       if (each.session != 0) actions.push_back(EndSession{each.session, status});
-      sessions_.erase(each.session);
+      DropSession(each.session);
     }
-    if (scope.epoch == 0 && HasNoProcess(scope)) scopes_.erase(name);
+    if (scope.epoch == 0 && HasNoProcess(scope)) DropScope(name);
     return;
   }
   scope.epoch = saved.epoch;
@@ -387,12 +462,11 @@ void Registry::OnSaved(const std::string& name, const absl::Status& status, absl
     sessions.push_back(each.session);
   }
   scope.world.emplace(std::move(members), sessions);
-  CountHeld(scope);
+  scope.world->SetMessageMax(message_max_);
+  CountHeld(name, scope);
   scope.world->OnSessionEnd(0, now);  // of those whose stream has ended
   actions.push_back(RaiseEpoch{name, scope.epoch});
-  const auto formed = std::make_shared<FormedWorld>();
-  formed->epoch = scope.epoch;
-  formed->members = scope.members;
+  const std::shared_ptr<const FormedWorld> formed = FormedOf(scope, /*with_members=*/true);
   for (int rank = 0; rank < scope.size; ++rank) {
     if (sessions[rank] != 0) actions.push_back(SendFormed{sessions[rank], formed, rank});
   }
@@ -411,7 +485,7 @@ void Registry::RefuseTaken(Scope& scope, Actions& actions) {
     }
     for (const SessionId session : refused) {
       forming.Remove(session);
-      sessions_.erase(session);
+      DropSession(session);
     }
   }
   std::erase_if(scope.forming, [](const auto& each) { return each.second.empty(); });
@@ -434,7 +508,7 @@ void Registry::EndIfOver(Scope& scope, absl::Time now, Actions& actions) {
     }
     actions.push_back(Send{*session, OverEvent(over->message, next_size)});
     actions.push_back(EndSession{*session, absl::OkStatus()});
-    sessions_.erase(*session);
+    DropSession(*session);
   }
 }
 
@@ -447,14 +521,14 @@ void Registry::OnTime(absl::Time now, Actions& actions) {
       EndIfOver(scope, now, actions);
       const bool over = scope.world->over() != nullptr;
       if (over && now >= scope.since + kAskAgainTime) scope.world->ForgetRounds();
-      CountHeld(scope);
+      CountHeld(name, scope);
     }
     for (auto& [attempt, forming] : scope.forming) {
       if (now < forming.LateTime()) continue;
       const absl::Status status = TimedOut(forming);
       for (const Candidate& late : forming.TakeLate(now)) {
         actions.push_back(EndSession{late.session, status});
-        sessions_.erase(late.session);
+        DropSession(late.session);
       }
     }
     std::erase_if(scope.forming, [](const auto& each) { return each.second.empty(); });
@@ -464,7 +538,7 @@ void Registry::OnTime(absl::Time now, Actions& actions) {
   }
   for (const std::string& name : forgotten) {
     if (scopes_.at(name).epoch != 0) actions.push_back(ForgetScope{name, last_epoch_});
-    scopes_.erase(name);
+    DropScope(name);
   }
 }
 
@@ -472,6 +546,7 @@ absl::Time Registry::NextTime() const {
   absl::Time next = absl::InfiniteFuture();
   for (const auto& [name, scope] : scopes_) {
     if (scope.world) next = std::min({next, scope.world->NextTime(), scope.steps.NextTime()});
+    if (scope.held > 0 && scope.told_over) next = std::min(next, scope.since + kAskAgainTime);
     for (const auto& [attempt, forming] : scope.forming) {
       next = std::min(next, forming.LateTime());
       if (MayForm(scope, absl::InfiniteFuture())) {
@@ -483,16 +558,30 @@ absl::Time Registry::NextTime() const {
   return next;
 }
 
-std::vector<v1::World> Registry::List(std::string_view prefix, std::string_view after,
-                                      size_t most) const {
-  std::vector<v1::World> worlds;
-  for (auto at = scopes_.upper_bound(after); at != scopes_.end() && worlds.size() < most; ++at) {
-    if (at->first.starts_with(prefix)) worlds.push_back(Describe(at->first, at->second));
+Registry::Listed Registry::List(std::string_view prefix, std::string_view after,
+                                size_t most) const {
+  Listed listed;
+  size_t bytes = 0;
+  for (auto at = after < prefix ? scopes_.lower_bound(prefix) : scopes_.upper_bound(after);
+       at != scopes_.end() && at->first.starts_with(prefix); ++at) {
+    if (listed.worlds.size() == most || bytes >= kListBytesMax) {
+      listed.more = true;
+      break;
+    }
+    listed.worlds.push_back(Describe(at->first, at->second));
+    bytes += listed.worlds.back().ByteSizeLong();
   }
-  return worlds;
+  return listed;
 }
 
 v1::World Registry::Describe(const std::string& name, const Scope& scope) const {
+  v1::World world = DescribeWhole(name, scope);
+  if (world.ByteSizeLong() <= kWorldBytesMax) return world;
+  for (v1::WorldMember& member : *world.mutable_members()) member.clear_device_ids();
+  return world;
+}
+
+v1::World Registry::DescribeWhole(const std::string& name, const Scope& scope) const {
   v1::World world;
   world.set_name(name);
   world.set_epoch(scope.epoch);
@@ -504,9 +593,10 @@ v1::World Registry::Describe(const std::string& name, const Scope& scope) const 
   if (scope.preempt) *world.mutable_preempt() = *scope.preempt;
   if (scope.world) {
     for (int rank = 0; rank < scope.size; ++rank) {
-      if (scope.world->SessionOf(rank)) *world.add_members() = MemberOf(scope.members[rank], rank);
+      if (!scope.world->SessionOf(rank)) continue;
+      *world.add_members() = ListedMemberOf(scope.members[rank], rank);
     }
-    for (const World::Waiting& each : scope.world->WaitingRounds()) {
+    for (const World::Waiting& each : scope.world->WaitingRounds(kListedRoundsMax)) {
       *world.add_waiting() = WaitingOf(each);
     }
     if (scope.world->over() != nullptr) world.set_over(scope.world->over()->message);
@@ -518,7 +608,7 @@ v1::World Registry::Describe(const std::string& name, const Scope& scope) const 
   world.set_max_size(forming.waiting().begin()->second.max_size);
   world.clear_members();
   for (const auto& [order, each] : forming.waiting()) {
-    *world.add_members() = MemberOf(each.process, each.rank);
+    *world.add_members() = ListedMemberOf(each.process, each.rank);
   }
   return world;
 }

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -13,6 +14,7 @@
 #include "absl/time/time.h"
 #include "remesh/v1/coordination.pb.h"
 #include "server/coordination/action.h"
+#include "server/coordination/fair_share.h"
 #include "server/coordination/figures.h"
 #include "server/coordination/forming.h"
 #include "server/coordination/step_agreement.h"
@@ -20,7 +22,8 @@
 
 namespace remesh::server::coordination {
 
-// Worlds that the registry remembers, and how long it does without members.
+// Worlds that the registry remembers, and how long it does without members. What there is of these
+// and of the below is shared among jobs: see FairShare.
 inline constexpr size_t kScopesMax = 10'000;
 inline constexpr absl::Duration kForgetAfter = absl::Hours(24 * 7);
 // Join streams at once, of all worlds.
@@ -29,6 +32,20 @@ inline constexpr size_t kSessionsMax = 65'536;
 // members that ask again.
 inline constexpr size_t kHeldMax = size_t{256} << 20;
 inline constexpr absl::Duration kAskAgainTime = absl::Seconds(60);
+// Bytes of what a world's members tell one another: as each gets it, and as all together do.
+inline constexpr size_t kFormedMax = size_t{2} << 20;
+inline constexpr size_t kFormedInAllMax = size_t{1} << 30;
+// Of worlds that are listed: bytes of a page, those of one from which on device ids are left out,
+// and rounds that wait, of which each names its absent members.
+inline constexpr size_t kListBytesMax = size_t{2} << 20;
+inline constexpr size_t kWorldBytesMax = size_t{1} << 20;
+inline constexpr size_t kListedRoundsMax = 16;
+
+// By how much a member's word may raise the epochs over those that the disk knows.
+inline constexpr int64_t kEpochLeap = int64_t{1} << 20;
+// From where epochs go on when the disk went back: beyond all that were given since, also if it goes
+// back to the same again. Milliseconds: fewer worlds form.
+int64_t EpochBeyond(int64_t last_epoch, absl::Time now);
 
 // What is on disk of the present world of a scope.
 struct KnownEpoch {
@@ -63,7 +80,9 @@ class Registry {
  public:
   // After a start of the server. Members of worlds that are on disk may join again; no other world
   // of such a scope forms in the first kReturnTime, in which they may not have come back yet.
-  Registry(int64_t last_epoch, const std::map<std::string, KnownEpoch>& known, absl::Time now);
+  // `message_max`: see World::SetMessageMax().
+  Registry(int64_t last_epoch, const std::map<std::string, KnownEpoch>& known, absl::Time now,
+           size_t message_max = kMessageMax);
 
   // A process waits for the scope's next world. A member of the present world is back in it.
   //
@@ -101,12 +120,20 @@ class Registry {
   // When OnTime() has something to do next; InfiniteFuture if nothing waits for the time.
   absl::Time NextTime() const;
 
-  // Those whose names begin with `prefix`: by name, after the name `after`, at most `most`.
-  std::vector<v1::World> List(std::string_view prefix, std::string_view after, size_t most) const;
+  // Those whose names begin with `prefix`: by name, after the name `after`, at most `most`, and no
+  // more once they have kListBytesMax. `more`: there are others.
+  struct Listed {
+    std::vector<v1::World> worlds;
+    bool more = false;
+  };
+  Listed List(std::string_view prefix, std::string_view after, size_t most) const;
   size_t sessions() const { return sessions_.size(); }
+  size_t held() const { return held_.used(); }  // bytes of payloads
   WorldFigures figures(absl::Time now) const;
 
  private:
+  friend class RegistryTestPeer;
+
   // Members of a world whose epoch is being written.
   struct Saving {
     std::string attempt;
@@ -130,12 +157,18 @@ class Registry {
     size_t held = 0;  // of `held_`
   };
 
+  Scope& AddScope(const std::string& name);
+  void DropScope(const std::string& name);
+  void AddSession(SessionId session, const std::string& scope);
+  void DropSession(SessionId session);
   absl::Status MakeRoom(const std::string& scope, Actions& actions);
+  std::optional<std::string> FindForgettable(std::string_view job) const;
   absl::Status CheckNotTaken(const Scope& scope, const Candidate& candidate) const;
   std::optional<int> RankOf(const Scope& scope, const std::string& nonce) const;
   // The living world that the caller is a member of.
   absl::StatusOr<Scope*> FindFor(const Caller& caller);
   static Candidate* FindSaving(Scope& scope, const std::string& nonce);
+  static std::shared_ptr<const FormedWorld> FormedOf(const Scope& scope, bool with_members);
   void SendBack(const Scope& scope, int rank, bool with_members, Actions& actions);
   absl::Status CheckMayPreempt(const std::string& name, int64_t epoch, absl::Time now) const;
   void SendPreempt(const Scope& scope, Actions& actions);
@@ -144,16 +177,20 @@ class Registry {
   absl::Time BlockedUntil(const Scope& scope) const;
   void TryForm(const std::string& name, Scope& scope, absl::Time now, Actions& actions);
   void RefuseTaken(Scope& scope, Actions& actions);
-  void CountHeld(Scope& scope);
+  void CountHeld(std::string_view name, Scope& scope);
   void EndIfOver(Scope& scope, absl::Time now, Actions& actions);
   v1::World::Phase PhaseOf(const Scope& scope) const;
   bool HasNoProcess(const Scope& scope) const;
   v1::World Describe(const std::string& name, const Scope& scope) const;
+  v1::World DescribeWhole(const std::string& name, const Scope& scope) const;
 
   std::map<std::string, Scope, std::less<>> scopes_;
   absl::flat_hash_map<SessionId, std::string> sessions_;  // scope of each
+  size_t message_max_;
   int64_t last_epoch_ = 0;
-  size_t held_ = 0;  // bytes of payloads, of all worlds
+  FairShare scope_shares_{kScopesMax};
+  FairShare session_shares_{kSessionsMax};
+  FairShare held_{kHeldMax};  // bytes of payloads
   absl::Time return_until_;
 };
 

@@ -28,8 +28,7 @@ void StepAgreement::Call(CallId call, int rank, int64_t step, absl::Time deadlin
                          Actions& actions) {
   const auto [earlier, added] = waiting_.try_emplace(rank, Waiting{call, step});
   if (!added) {
-    actions.push_back(
-        AnswerStep{earlier->second.call, absl::AbortedError("the same call came again")});
+    actions.push_back(AnswerStep{earlier->second.call, CalledAgain()});
     earlier->second = {call, step};
   }
   deadline_ = std::min(deadline_, deadline);

@@ -18,7 +18,7 @@ namespace remesh::server::coordination {
 class StepAgreement {
  public:
   // The member asked about `step` last, and waits. A second call of it takes the place of the first,
-  // which is answered ABORTED. `deadline`: the earliest of those who called holds for all.
+  // which is answered CALLED_AGAIN. `deadline`: the earliest of those who called holds for all.
   void Call(CallId call, int rank, int64_t step, absl::Time deadline, Actions& actions);
   void OnCallGone(CallId call);
   // A member that joins again has this answer.

@@ -2,6 +2,7 @@
 #include "server/coordination/world.h"
 
 #include <algorithm>
+#include <memory>
 
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
@@ -15,14 +16,23 @@ absl::Status Ended(const std::string& message, const std::string& reason) {
   return MakeError(absl::StatusCode::kFailedPrecondition, message, {reason, {}});
 }
 
-// What a member gets of the outcome. The payloads of all are not copied for each.
-Outcome For(int rank, const Outcome& outcome) {
-  if (outcome.to == -1 || outcome.to == rank) return outcome;
-  return {.ending = outcome.ending, .message = outcome.message, .to = outcome.to};
+// What members get that get no payloads.
+SharedOutcome WithoutPayloads(const Outcome& outcome) {
+  auto without = std::make_shared<Outcome>();
+  without->ending = outcome.ending;
+  without->message = outcome.message;
+  without->metadata = outcome.metadata;
+  without->to = outcome.to;
+  return without;
+}
+
+// Whether a member that has this outcome knows that the world is over.
+bool EndsWorld(const Outcome& outcome) {
+  return outcome.ending == Ending::kMemberLost || outcome.ending == Ending::kResultsDiffer;
 }
 
 // A failed round needs no payloads any more.
-bool NeedsContributions(const std::optional<Outcome>& outcome) {
+bool NeedsContributions(const SharedOutcome& outcome) {
   return !outcome || outcome->ending == Ending::kOk;
 }
 
@@ -52,21 +62,34 @@ World World::Returning(int size, absl::Time now) {
 absl::Status World::JoinAgain(int rank, const Member& member, SessionId session,
                               std::vector<Finished> finished, Actions& actions) {
   RETURN_IF_ERROR(CheckMayJoin(rank, member));
-  for (const Finished& each : finished) {
-    if (each.contribution.root < size()) continue;
-    return InvalidField("finished", absl::StrCat(each.contribution.root),
-                        absl::StrCat("must have roots below ", size()));
-  }
+  RETURN_IF_ERROR(CheckFinished(finished));
   Seat& seat = members_[rank];
   if (seat.session) actions.push_back(EndSession{*seat.session});
   seat.member = member;
   seat.session = session;
   seat.lost_at = absl::InfiniteFuture();
   if (returning()) {
-    Recall(rank, std::move(finished));
+    for (Finished& each : finished) {
+      if (!over_) Recall(rank, std::move(each), actions);
+    }
     EndReturn(actions);
   }
   return absl::OkStatus();
+}
+
+absl::Status World::CheckFinished(const std::vector<Finished>& finished) const {
+  size_t rounds = rounds_.size();
+  for (const Finished& each : finished) {
+    if (each.contribution.root >= size()) {
+      return InvalidField("finished", absl::StrCat(each.contribution.root),
+                          absl::StrCat("must have roots below ", size()));
+    }
+    if (!rounds_.contains(each.sequence)) ++rounds;
+  }
+  // A member is at most kOpenRoundsMax rounds ahead of another.
+  if (rounds <= 2 * kOpenRoundsMax) return absl::OkStatus();
+  return InvalidField("finished", absl::StrCat(finished.front().sequence),
+                      "must be rounds near those of the other members");
 }
 
 absl::Status World::CheckMayJoin(int rank, const Member& member) const {
@@ -86,23 +109,36 @@ absl::Status World::CheckMayJoin(int rank, const Member& member) const {
   return absl::OkStatus();
 }
 
-// Takes over what the member knows of rounds that ended before the restart.
-void World::Recall(int rank, std::vector<Finished> finished) {
-  for (Finished& each : finished) {
-    Round& round = rounds_[each.sequence];
-    if (members_[rank].contributed <= each.sequence) ++round.came;
-    members_[rank].contributed = each.sequence + 1;
-    if (each.outcome.ending != Ending::kOk) {
-      round.outcome = std::move(each.outcome);
-      continue;
-    }
-    round.digest = std::move(each.digest);
-    AddContribution(round, rank, std::move(each.contribution));
+// Takes over what the member knows of a round that ended before the restart.
+void World::Recall(int rank, Finished finished, Actions& actions) {
+  if (EndsWorld(finished.outcome)) return End(std::move(finished.outcome), actions);
+  Round& round = rounds_[finished.sequence];
+  Seat& seat = members_[rank];
+  if (seat.contributed <= finished.sequence) ++round.came;
+  // It may have called again since it joined again before.
+  seat.contributed = std::max(seat.contributed, finished.sequence + 1);
+  const bool ok = finished.outcome.ending == Ending::kOk;
+  const bool other = !round.digest.empty() && round.digest != finished.digest;
+  if (other || (ok && round.outcome)) {
+    return End(Failure(Ending::kResultsDiffer,
+                       absl::StrCat(NameOf(rank), " came back with another outcome of round ",
+                                    finished.sequence, " than others")),
+               actions);
   }
+  if (!ok) {
+    if (!round.outcome) {
+      round.outcome = std::make_shared<const Outcome>(std::move(finished.outcome));
+    }
+    return;
+  }
+  round.digest = std::move(finished.digest);
+  if (!HasRoom(round, rank, finished.contribution)) return LoseForRoom(rank, actions);
+  AddContribution(round, rank, std::move(finished.contribution));
 }
 
 // Goes on once all members are back.
 void World::EndReturn(Actions& actions) {
+  if (!returning()) return;
   for (const Seat& seat : members_) {
     if (!seat.session && !seat.left) return;
   }
@@ -131,7 +167,8 @@ void World::Leave(int rank, Actions& actions) {
     if (!round.outcome) open.push_back(sequence);
   }
   for (uint64_t sequence : open) Settle(sequence, actions);
-  if (left_ == size()) End(Failure(Ending::kMemberLeft, "all members have left"), actions);
+  if (left_ == size()) return End(Failure(Ending::kMemberLeft, "all members have left"), actions);
+  EndReturn(actions);  // it may have been the last that was awaited
 }
 
 void World::Exchange(CallId call, int rank, const std::string& nonce, uint64_t sequence,
@@ -145,16 +182,26 @@ void World::Exchange(CallId call, int rank, const std::string& nonce, uint64_t s
   const auto known = rounds_.find(sequence);
   const bool has_outcome = known != rounds_.end() && known->second.outcome;
   if (over_ && !has_outcome) {
-    actions.push_back(Answer{call, *over_});
+    actions.push_back(Answer{call, over_});
+    return;
+  }
+  Seat& seat = members_[rank];
+  if (seat.left && (sequence == seat.contributed || known == rounds_.end())) {
+    actions.push_back(Answer{call, std::make_shared<const Outcome>(HasLeftFailure(rank))});
     return;
   }
   Round& round = rounds_[sequence];
-  Seat& seat = members_[rank];
   if (seat.contributed <= sequence) ++round.came;
   seat.contributed = std::max(seat.contributed, sequence + 1);
   // While members are joining again, one of them may have the outcome already.
   const bool open = !returning() && !round.outcome && round.digest.empty();
-  if (open && contribution.payload.size() > room_) {
+  if (NeedsContributions(round.outcome) && !HasRoom(round, rank, contribution)) {
+    // A round that may have ended well cannot end otherwise for this member: the world ends.
+    if (!open) LoseForRoom(rank, actions);
+    if (over_) {
+      actions.push_back(Answer{call, over_});
+      return;
+    }
     SetOutcome(round, NoRoom(contribution), actions);
   }
   if (NeedsContributions(round.outcome)) AddContribution(round, rank, std::move(contribution));
@@ -162,7 +209,7 @@ void World::Exchange(CallId call, int rank, const std::string& nonce, uint64_t s
   round.deadline = std::min(round.deadline, deadline);
   const auto [earlier, added] = round.calls.emplace(rank, call);
   if (!added) {
-    actions.push_back(Answer{earlier->second, absl::AbortedError("the same call came again")});
+    actions.push_back(Answer{earlier->second, CalledAgain()});
     earlier->second = call;
   }
   Settle(sequence, actions);
@@ -176,6 +223,15 @@ void World::AddContribution(Round& round, int rank, Contribution contribution) {
   if (!added) return;  // the same, again
   round.bytes += bytes;
   held_ += bytes;
+  room_ -= std::min(room_, bytes);
+}
+
+bool World::HasRoom(const Round& round, int rank, const Contribution& contribution) const {
+  return round.contributions.contains(rank) || contribution.payload.size() <= room_;
+}
+
+void World::LoseForRoom(int rank, Actions& actions) {
+  Lose(rank, "came back with more payloads than the server has room for", actions);
 }
 
 void World::DropContributions(Round& round) {
@@ -194,9 +250,10 @@ bool World::HasJoined(int rank) const {
   return rank >= 0 && rank < size() && !members_[rank].member.nonce.empty();
 }
 
-std::vector<World::Waiting> World::WaitingRounds() const {
+std::vector<World::Waiting> World::WaitingRounds(size_t most) const {
   std::vector<Waiting> waiting;
   for (const auto& [sequence, round] : rounds_) {
+    if (waiting.size() == most) break;
     if (round.outcome || round.contributions.empty()) continue;
     const Contribution& first = round.contributions.begin()->second;
     Waiting& each = waiting.emplace_back();
@@ -268,7 +325,7 @@ void World::Settle(uint64_t sequence, Actions& actions) {
 
 void World::SetOutcome(Round& round, Outcome outcome, Actions& actions) {
   actions.push_back(RoundEnded{outcome.ending, round.since});
-  round.outcome = std::move(outcome);
+  round.outcome = std::make_shared<const Outcome>(std::move(outcome));
 }
 
 // Nothing while members are awaited.
@@ -278,20 +335,26 @@ std::optional<Outcome> World::OutcomeOf(uint64_t sequence) const {
   for (int rank = 0; rank < size(); ++rank) {
     if (round.contributions.contains(rank)) continue;
     if (!members_[rank].left) return std::nullopt;
-    return Failure(Ending::kMemberLeft, absl::StrCat(NameOf(rank), " has left"));
+    return HasLeftFailure(rank);
   }
-  Outcome outcome = Decide(round.contributions, Hosts());
+  Outcome outcome = Decide(round.contributions, Hosts(), message_max_);
   if (round.digest.empty() || round.digest == DigestOf(outcome)) return outcome;
   return Failure(Ending::kResultsDiffer,
                  absl::StrCat(round.contributions.begin()->second.name,
                               ": members came back with other payloads than before"));
 }
 
+Outcome World::HasLeftFailure(int rank) const {
+  return Failure(Ending::kMemberLeft, absl::StrCat(NameOf(rank), " has left"));
+}
+
 void World::AnswerCalls(Round& round, Actions& actions) {
   const bool ok = round.outcome->ending == Ending::kOk;
   if (ok && round.digest.empty() && !round.calls.empty()) round.digest = DigestOf(*round.outcome);
+  const int to = round.outcome->to;
+  const SharedOutcome without = to == -1 ? round.outcome : WithoutPayloads(*round.outcome);
   for (const auto& [rank, call] : round.calls) {
-    actions.push_back(Answer{call, For(rank, *round.outcome), round.digest});
+    actions.push_back(Answer{call, rank == to ? round.outcome : without, round.digest});
   }
   round.calls.clear();
   if (!NeedsContributions(round.outcome)) DropContributions(round);
@@ -346,7 +409,7 @@ absl::Time World::NextTime() const {
 
 // The end of the epoch, for all: rounds without an outcome get this one.
 void World::End(Outcome why, Actions& actions) {
-  over_ = std::move(why);
+  over_ = std::make_shared<const Outcome>(std::move(why));
   return_deadline_ = absl::InfiniteFuture();
   for (auto& [sequence, round] : rounds_) {
     if (!round.outcome) SetOutcome(round, *over_, actions);

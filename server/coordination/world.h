@@ -65,9 +65,9 @@ class World {
   void Leave(int rank, Actions& actions);
 
   // `sequence`: 0 for the member's first round, then one more for each. The same call may come
-  // again, and the one before it then is answered ABORTED. Another contribution to the same round,
-  // or a round out of order, is refused with INVALID_ARGUMENT. `deadline`: the earliest of those
-  // who contributed holds for all.
+  // again, and the one before it then is answered CALLED_AGAIN. Another contribution to the same
+  // round, or a round out of order, is refused with INVALID_ARGUMENT. `deadline`: the earliest of
+  // those who contributed holds for all.
   void Exchange(CallId call, int rank, const std::string& nonce, uint64_t sequence,
                 Contribution contribution, absl::Time deadline, absl::Time now, Actions& actions);
   // The caller went away without its answer.
@@ -95,9 +95,11 @@ class World {
   // ends in TOO_LARGE.
   size_t held() const { return held_; }
   void SetRoom(size_t bytes) { room_ = bytes; }
+  // A round whose answer to a member would be larger ends in TOO_LARGE.
+  void SetMessageMax(size_t bytes) { message_max_ = bytes; }
   // Drops all rounds of a world that is over: its end is the answer to calls that still come.
   void ForgetRounds();
-  // Rounds that wait for members.
+  // Rounds that wait for members, the oldest `most` of them.
   struct Waiting {
     uint64_t sequence = 0;
     std::string name;
@@ -105,14 +107,14 @@ class World {
     absl::Time since;
     std::vector<int> absent;
   };
-  std::vector<Waiting> WaitingRounds() const;
+  std::vector<Waiting> WaitingRounds(size_t most) const;
   // When the oldest of them began; InfiniteFuture if none waits.
   absl::Time OldestWaiting() const;
 
   int size() const { return static_cast<int>(members_.size()); }
   bool returning() const { return return_deadline_ != absl::InfiniteFuture(); }
   // Why the world is over; null while it lives.
-  const Outcome* over() const { return over_ ? &*over_ : nullptr; }
+  const Outcome* over() const { return over_.get(); }
 
  private:
   struct Seat {
@@ -129,10 +131,11 @@ class World {
     int came = 0;                 // members that contributed
     size_t bytes = 0;             // of payloads
     std::map<int, CallId> calls;  // that wait, by rank
-    std::optional<Outcome> outcome;
-    std::string digest;  // of the outcome that a member has; "" if none said so
+    SharedOutcome outcome;        // null: none yet
+    std::string digest;           // of the outcome that a member has; "" if none said so
   };
 
+  friend class RegistryTestPeer;
   friend class WorldTestPeer;
 
   explicit World(int size) : members_(size) {}
@@ -140,27 +143,32 @@ class World {
   absl::Status CheckMayJoin(int rank, const Member& member) const;
   absl::Status CheckContribution(int rank, const std::string& nonce, uint64_t sequence,
                                  const Contribution& contribution) const;
-  void Recall(int rank, std::vector<Finished> finished);
+  absl::Status CheckFinished(const std::vector<Finished>& finished) const;
+  void Recall(int rank, Finished finished, Actions& actions);
   void EndReturn(Actions& actions);
   void Settle(uint64_t sequence, Actions& actions);
   std::optional<Outcome> OutcomeOf(uint64_t sequence) const;
   void End(Outcome why, Actions& actions);
   void Lose(int rank, const std::string& why, Actions& actions);
+  void LoseForRoom(int rank, Actions& actions);
+  Outcome HasLeftFailure(int rank) const;
   Outcome NotRepeated(const Round& round) const;
   void SetOutcome(Round& round, Outcome outcome, Actions& actions);
   void AddContribution(Round& round, int rank, Contribution contribution);
   void DropContributions(Round& round);
+  bool HasRoom(const Round& round, int rank, const Contribution& contribution) const;
   void AnswerCalls(Round& round, Actions& actions);
   void DropRounds();
 
   std::vector<Seat> members_;  // by rank
   std::map<uint64_t, Round> rounds_;
   absl::Time return_deadline_ = absl::InfiniteFuture();
-  std::optional<Outcome> over_;
+  SharedOutcome over_;  // null while it lives
   std::optional<int> lost_;
   int left_ = 0;  // members
   size_t held_ = 0;
   size_t room_ = SIZE_MAX;
+  size_t message_max_ = kMessageMax;
 };
 
 }  // namespace remesh::server::coordination

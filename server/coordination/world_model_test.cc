@@ -321,12 +321,12 @@ class Model {
     for (const Action& action : actions) {
       const auto* answer = std::get_if<Answer>(&action);
       if (answer == nullptr) continue;
-      const auto* outcome = std::get_if<Outcome>(&answer->with);
+      const auto* outcome = std::get_if<SharedOutcome>(&answer->with);
       if (outcome == nullptr) continue;
       Process& process = moment.processes[answer->call];
       REMESH_CHECK(process.alive && process.calls);
       process.calls = false;
-      process.answer = *outcome;
+      process.answer = **outcome;
     }
   }
 

@@ -33,8 +33,8 @@ class WorldTest : public testing::Test {
     for (const Action& action : actions_) {
       const auto* answer = std::get_if<Answer>(&action);
       if (answer == nullptr || answer->call != call) continue;
-      const auto* outcome = std::get_if<Outcome>(&answer->with);
-      text = outcome != nullptr ? absl::StrCat(NameOf(outcome->ending), " ", outcome->message)
+      const auto* outcome = std::get_if<SharedOutcome>(&answer->with);
+      text = outcome != nullptr ? absl::StrCat(NameOf((*outcome)->ending), " ", (*outcome)->message)
                                 : std::string(std::get<absl::Status>(answer->with).message());
     }
     return text;
@@ -184,6 +184,115 @@ TEST_F(WorldTest, ARoundThatEndedWellForOneIsNeverLateForAnother) {
   world_.OnTime(kLater, actions_);
   EXPECT_EQ(AnswerOf(11),
             "MEMBER_LOST 2@host-2 did not repeat its call \"save\" after the server's restart");
+}
+
+TEST_F(WorldTest, AMemberThatLeavesWhileItIsAwaitedAfterARestartHoldsUpNoOne) {
+  world_ = World::Returning(2, kStart);
+  ASSERT_TRUE(world_.JoinAgain(0, MemberOf(0), 0, {}, actions_).ok());
+  world_.OnSessionEnd(0, kStart);
+  ASSERT_TRUE(world_.JoinAgain(1, MemberOf(1), 1, {}, actions_).ok());
+  Exchange(11, 1, 0);
+  world_.Leave(0, actions_);
+  EXPECT_FALSE(world_.returning());
+  EXPECT_EQ(AnswerOf(11), "MEMBER_LEFT 0@host-0 has left");
+}
+
+TEST_F(WorldTest, AMemberThatHasLeftExchangesNoMore) {
+  Exchange(10, 0, 0);
+  Exchange(11, 1, 0);
+  world_.Leave(0, actions_);
+  Exchange(12, 2, 0);
+  EXPECT_EQ(AnswerOf(12), "OK ") << "it had come to this round";
+  Exchange(20, 0, 1);
+  EXPECT_EQ(AnswerOf(20), "MEMBER_LEFT 0@host-0 has left");
+  for (uint64_t sequence = 1; sequence < 4; ++sequence) {
+    Exchange(31, 1, sequence);
+    Exchange(32, 2, sequence);
+  }
+  Exchange(40, 0, 0);
+  EXPECT_EQ(AnswerOf(40), "MEMBER_LEFT 0@host-0 has left") << "the round is forgotten";
+}
+
+// A member tells after a restart that round 0 ended so.
+Finished FinishedWith(Outcome outcome, const std::string& digest = "") {
+  return {.sequence = 0,
+          .outcome = std::move(outcome),
+          .digest = digest,
+          .contribution = {.name = "save"}};
+}
+
+TEST_F(WorldTest, AMemberThatJoinsTwiceAfterARestartHasStillMadeItsCall) {
+  world_ = World::Returning(2, kStart);
+  const Finished finished = FinishedWith(Outcome(), DigestOf(Outcome()));
+  ASSERT_TRUE(world_.JoinAgain(0, MemberOf(0), 0, {finished}, actions_).ok());
+  Exchange(10, 0, 1);
+  ASSERT_TRUE(world_.JoinAgain(0, MemberOf(0), 7, {finished}, actions_).ok());
+  ASSERT_TRUE(world_.JoinAgain(1, MemberOf(1), 1, {finished}, actions_).ok());
+  Exchange(11, 1, 1);
+  EXPECT_EQ(AnswerOf(10), "OK ");
+  Exchange(20, 0, 2);
+  EXPECT_EQ(AnswerOf(20), "") << "it waits for the other";
+}
+
+TEST_F(WorldTest, MembersThatComeBackWithDifferentResultsEndTheWorld) {
+  const Finished ok = FinishedWith(Outcome(), DigestOf(Outcome()));
+  for (const Finished& other : {FinishedWith(Outcome(), "another digest  "),
+                                FinishedWith(Failure(Ending::kTimeout, "late"))}) {
+    for (const bool ok_first : {true, false}) {
+      world_ = World::Returning(3, kStart);
+      ASSERT_TRUE(world_.JoinAgain(0, MemberOf(0), 0, {ok_first ? ok : other}, actions_).ok());
+      ASSERT_TRUE(world_.JoinAgain(1, MemberOf(1), 1, {ok_first ? other : ok}, actions_).ok());
+      ASSERT_NE(world_.over(), nullptr);
+      EXPECT_EQ(world_.over()->ending, Ending::kResultsDiffer);
+    }
+  }
+}
+
+TEST_F(WorldTest, AWorldThatWasOverForOneMemberBeforeTheRestartIsOverForAll) {
+  world_ = World::Returning(3, kStart);
+  const Finished lost = FinishedWith(Failure(Ending::kMemberLost, "2@host-2 is lost"));
+  ASSERT_TRUE(world_.JoinAgain(0, MemberOf(0), 0, {lost}, actions_).ok());
+  ASSERT_NE(world_.over(), nullptr);
+  EXPECT_EQ(world_.over()->message, "2@host-2 is lost");
+}
+
+TEST_F(WorldTest, MembersThatComeBackCannotFillTheMemory) {
+  world_ = World::Returning(3, kStart);
+  std::vector<Finished> finished;
+  for (uint64_t i = 0; i < kOpenRoundsMax; ++i) {
+    finished.push_back(FinishedWith(Failure(Ending::kTimeout, "late")));
+    finished.back().sequence = i;
+  }
+  ASSERT_TRUE(world_.JoinAgain(0, MemberOf(0), 0, finished, actions_).ok());
+  for (Finished& each : finished) each.sequence += 10 * kOpenRoundsMax;
+  ASSERT_TRUE(world_.JoinAgain(1, MemberOf(1), 1, finished, actions_).ok());
+  for (Finished& each : finished) each.sequence += 10 * kOpenRoundsMax;
+  EXPECT_EQ(world_.JoinAgain(2, MemberOf(2), 2, finished, actions_).message(),
+            "finished: value \"20480\" must be rounds near those of the other members");
+
+  world_ = World::Returning(3, kStart);
+  world_.SetRoom(10);
+  Finished large = FinishedWith(Outcome(), DigestOf(Outcome()));
+  large.contribution.payload = absl::Cord("eight by");
+  ASSERT_TRUE(world_.JoinAgain(0, MemberOf(0), 0, {large}, actions_).ok());
+  EXPECT_EQ(world_.over(), nullptr);
+  ASSERT_TRUE(world_.JoinAgain(1, MemberOf(1), 1, {large}, actions_).ok());
+  ASSERT_NE(world_.over(), nullptr);
+  EXPECT_EQ(world_.over()->message,
+            "1@host-1 came back with more payloads than the server has room for");
+  EXPECT_LE(world_.held(), 10u);
+}
+
+TEST_F(WorldTest, ARoundThatOneMemberHasTheOutcomeOfIsNotTooLargeForAnother) {
+  world_ = World::Returning(2, kStart);
+  const Finished finished = FinishedWith(Outcome(), DigestOf(Outcome()));
+  ASSERT_TRUE(world_.JoinAgain(0, MemberOf(0), 0, {finished}, actions_).ok());
+  ASSERT_TRUE(world_.JoinAgain(1, MemberOf(1), 1, {}, actions_).ok());
+  world_.SetRoom(3);
+  world_.Exchange(11, 1, MemberOf(1).nonce, 0, {.name = "save", .payload = absl::Cord("four")},
+                  kLater, kStart, actions_);
+  EXPECT_EQ(AnswerOf(11),
+            "MEMBER_LOST 1@host-1 came back with more payloads than the server has room for");
 }
 
 }  // namespace

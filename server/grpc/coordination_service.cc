@@ -53,7 +53,8 @@ absl::StatusOr<CheckedExchange> Check(const v1::ExchangeRequest& request) {
 
 void Respond(const coordination::Answer& answer, v1::ExchangeResponse* response,
              Completion& completion) {
-  *response = coordination::ResponseOf(std::get<coordination::Outcome>(answer.with), answer.digest);
+  const auto& outcome = std::get<coordination::SharedOutcome>(answer.with);
+  *response = coordination::ResponseOf(*outcome, answer.digest);
   completion.Finish(absl::OkStatus());
 }
 
@@ -61,7 +62,7 @@ void Respond(const coordination::Answer& answer, v1::ExchangeResponse* response,
 void RespondOn(ThreadPool& pool, const std::string& turn, coordination::Answer answer,
                v1::ExchangeResponse* response, Completion completion) {
   auto done = std::make_shared<Completion>(std::move(completion));
-  if (std::get<coordination::Outcome>(answer.with).payloads.empty()) {
+  if (std::get<coordination::SharedOutcome>(answer.with)->payloads.empty()) {
     return Respond(answer, response, *done);
   }
   const bool taken = pool.Post(
@@ -182,17 +183,18 @@ ServerUnaryReactor* CoordinationService::ListWorlds(CallbackServerContext* conte
         if (!prefix.ok()) return completion.Finish(prefix.status());
         const auto page = ParsePage(request->page_size(), request->page_token(), *prefix);
         if (!page.ok()) return completion.Finish(page.status());
-        const size_t size = static_cast<size_t>(page->size);
-        auto reply = [response, size, prefix = *prefix, completion = std::move(completion)](
-                         absl::StatusOr<std::vector<v1::World>> worlds) mutable {
-          if (!worlds.ok()) return completion.Finish(worlds.status());
-          const bool more = worlds->size() > size;
-          if (more) worlds->pop_back();
-          if (more) response->set_next_page_token(MakePageToken(prefix, worlds->back().name()));
-          for (v1::World& world : *worlds) *response->add_worlds() = std::move(world);
+        auto reply = [response, prefix = *prefix, completion = std::move(completion)](
+                         absl::StatusOr<coordination::Registry::Listed> listed) mutable {
+          if (!listed.ok()) return completion.Finish(listed.status());
+          for (v1::World& world : listed->worlds) *response->add_worlds() = std::move(world);
+          if (listed->more) {
+            const std::string& last = response->worlds().rbegin()->name();
+            response->set_next_page_token(MakePageToken(prefix, last));
+          }
           completion.Finish(absl::OkStatus());
         };
-        backend_.core.coordinator().List(*prefix, page->after, size + 1, std::move(reply));
+        backend_.core.coordinator().List(*prefix, page->after, static_cast<size_t>(page->size),
+                                         std::move(reply));
       });
 }
 

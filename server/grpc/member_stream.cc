@@ -58,6 +58,11 @@ void MemberStream::Push(Message message) {
   const auto* event = std::get_if<v1::WorldEvent>(&message);
   // Something else is on its way.
   if (event != nullptr && event->has_keep_alive() && (writing_ || !queue_.empty())) return;
+  const auto* last = queue_.empty() ? nullptr : std::get_if<v1::WorldEvent>(&queue_.back());
+  // A later one says all that an earlier one did.
+  if (event != nullptr && event->has_preempt() && last != nullptr && last->has_preempt()) {
+    queue_.pop_back();
+  }
   if (queue_.size() == kEventsMax) {
     queue_.clear();
     end_ = TooSlow();

@@ -32,8 +32,8 @@ ServerFixture::~ServerFixture() {
   std::filesystem::remove_all(directory_);
 }
 
-void ServerFixture::StartServer() {
-  auto journal = Journal::Open((directory_ / "journal.db").string(), {});
+void ServerFixture::StartServer(const Journal::Options& options) {
+  auto journal = Journal::Open((directory_ / "journal.db").string(), options);
   ASSERT_TRUE(journal.ok()) << journal.status();
   auto core = Core::Start(core_options_, *std::move(journal), *this);
   ASSERT_TRUE(core.ok()) << core.status();

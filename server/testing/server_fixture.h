@@ -17,6 +17,7 @@
 #include "remesh/v1/reshard.grpc.pb.h"
 #include "remesh/v1/state.grpc.pb.h"
 #include "remesh/v1/worker.grpc.pb.h"
+#include "server/journal/journal.h"
 #include "server/server.h"
 #include "server/testing/scripted_worker.h"
 #include "service/rpc/error_info.h"
@@ -33,7 +34,7 @@ class ServerFixture : public testing::Test, public CoreObserver {
   ServerFixture();
   ~ServerFixture() override;
 
-  void StartServer();
+  void StartServer(const Journal::Options& options = {});
   void StopServer();
   // Host "a" with devices 0, 1 and host "b" with 2, 3.
   void AttachWorkers(ScriptedWorker::OnCommand on_command = {});

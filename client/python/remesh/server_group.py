@@ -85,7 +85,8 @@ class ServerGroup:
         """scope: jobs/{job}/worlds/{world}. channel: returns one to the server, as
         Client.channel(). place: None: what the launcher says (world_place.py). deadline: seconds
         that a call waits for the others. forming: seconds until the world has formed. away: seconds
-        without a word of the server after which calls give it up. host: that errors name; "": the machine's. data: at most 4 KiB, which the others find in `members`.
+        without a word of the server after which calls give it up. host: that errors name; "": the machine's. data: at most 4 KiB, which the others find in `members`, by
+        rank; in a world of thousands only that of rank 0.
 
         RankTaken names a living process that has the rank, once it was waited for; BarrierTimeout;
         ServerTooOld; ServerAway; BadArgument."""
@@ -111,7 +112,7 @@ class ServerGroup:
         membership = self._session.membership
         self.rank, self.epoch = membership.rank, membership.epoch
         self.members = membership.members
-        self.size = len(self.members)
+        self.size = membership.size
 
     @property
     def fence(self) -> coordination_pb2.Fence:

@@ -38,10 +38,12 @@ _BROKEN = (
 
 @dataclasses.dataclass(frozen=True)
 class Membership:
-    """What the server said when the world formed. members: by rank."""
+    """What the server said when the world formed. members: by rank; of a world that is too large for
+    all to be sent to all, that of rank 0 alone."""
 
     epoch: int
     rank: int
+    size: int
     members: Tuple[coordination_pb2.WorldMember, ...]
 
 
@@ -227,7 +229,7 @@ class Session:
             return request
         request.epoch = self._membership.epoch
         request.rank = self._membership.rank
-        request.size = len(self._membership.members)
+        request.size = self._membership.size
         request.finished.extend(self._finished())
         with self._changed:
             agreed, preempted = self._agreed, self._preempted
@@ -246,7 +248,12 @@ class Session:
                 self._is_in = True
                 if self._membership is None:
                     formed = event.formed
-                    self._membership = Membership(formed.epoch, formed.rank, tuple(formed.members))
+                    self._membership = Membership(
+                        formed.epoch,
+                        formed.rank,
+                        formed.size or len(formed.members),
+                        tuple(formed.members),
+                    )
             elif kind == "member_lost":
                 self._lost = event.member_lost
             elif kind == "preempt":
