@@ -90,6 +90,8 @@ struct WorldsSimulation::Client {
   bool has_agreed = false;
   enum class Waits { kNothing, kRound, kStep } waits = Waits::kNothing;
   CallId call = 0;
+  int told = 0;   // how often it told its rounds
+  int asked = 0;  // the same when it called
   absl::Time since;
   absl::Time give_up;
   int64_t step = 0;
@@ -217,7 +219,7 @@ void WorldsSimulation::Perform(Actions actions) {
       const auto call = server_.calls.extract(step->call);
       if (call.empty()) continue;
       Client& client = *call.mapped();
-      ToClient(client, [this, &client, id = step->call, step = step->step] {
+      ToClient(client, [this, &client, id = step->call, step = step->agreed] {
         if (client.call == id) OnStep(client, step);
       });
     } else if (auto* formed = std::get_if<SendFormed>(&action)) {
@@ -448,6 +450,7 @@ void WorldsSimulation::Open(Client& client) {
     });
     return;
   }
+  ++client.told;
   Returned returned{.process = process,
                     .epoch = client.epoch,
                     .rank = client.rank,
@@ -611,6 +614,7 @@ bool WorldsSimulation::LeavesEarly(const Client& client) const {
 // The call, or the same again.
 void WorldsSimulation::SendCall(Client& client) {
   client.call = next_id_++;
+  client.asked = client.told;
   const CallId call = client.call;
   const Caller caller{.scope = client.job->scope,
                       .epoch = client.epoch,
@@ -683,6 +687,11 @@ void WorldsSimulation::OnResult(Client& client, uint64_t sequence, const Answer&
     client.over = true;
     return AfterWorld(client);
   }
+  // It has told that it lacks this outcome, and others count on that: it asks again.
+  if (client.asked != client.told) {
+    if (client.in) SendCall(client);
+    return;
+  }
   const Outcome& outcome = *std::get<SharedOutcome>(answer.with);
   const std::string ending = NameOf(outcome.ending);
   std::string payload;
@@ -710,7 +719,7 @@ void WorldsSimulation::OnResult(Client& client, uint64_t sequence, const Answer&
   Step(client);
 }
 
-void WorldsSimulation::OnStep(Client& client, const absl::StatusOr<int64_t>& step) {
+void WorldsSimulation::OnStep(Client& client, const absl::StatusOr<AgreedStep>& step) {
   const std::string reason = step.ok() ? "OK" : ReasonOf(step.status());
   if (reason == "JOIN_AGAIN" || reason == "CALLED_AGAIN") {
     if (client.in)
@@ -719,16 +728,20 @@ void WorldsSimulation::OnStep(Client& client, const absl::StatusOr<int64_t>& ste
       });
     return;
   }
+  if (client.asked != client.told) {
+    if (client.in) SendCall(client);
+    return;
+  }
   ++counts_[absl::StrCat("steps ", reason)];
   client.waits = Client::Waits::kNothing;
   client.call = 0;
   client.has_agreed = true;
   if (step.ok()) {
     Epoch& epoch = history_[client.job->scope][client.epoch];
-    if (!epoch.step) epoch.step = *step;
-    if (*epoch.step != *step) Violate("members agree on different steps");
-    if (*step <= client.step) Violate("a member is beyond the step that it agreed on");
-    client.agreed = *step;
+    if (!epoch.step) epoch.step = step->step;
+    if (*epoch.step != step->step) Violate("members agree on different steps");
+    if (step->step <= client.step) Violate("a member is beyond the step that it agreed on");
+    client.agreed = step->step;
   }
   const bool over = EndsWorld(reason) || reason == "STALE_EPOCH";
   client.over = client.over || over;
@@ -821,7 +834,7 @@ void WorldsSimulation::Chaos() {
       return AtServer([&](Actions& actions) {
         v1::WorldEvent::Preempt preempt;
         preempt.set_next_size(1 + static_cast<int>(Below(4)));
-        (void)server_.registry->Preempt(client.job->scope, preempt, actions);
+        (void)server_.registry->Preempt(client.job->scope, 0, preempt, now_, actions);
       });
     case 8:  // forged calls
       return AtServer([&](Actions& actions) {

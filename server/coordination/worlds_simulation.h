@@ -126,7 +126,7 @@ class WorldsSimulation {
   void OnOver(Client& client);
   void OnStreamEnd(Client& client, const absl::Status& status);
   void OnResult(Client& client, uint64_t sequence, const Answer& answer);
-  void OnStep(Client& client, const absl::StatusOr<int64_t>& step);
+  void OnStep(Client& client, const absl::StatusOr<AgreedStep>& step);
   void OnAway(Client& client);
   void Record(Client& client, uint64_t sequence, Result result);
   Contribution ContributionOf(const Client& client, uint64_t sequence) const;

@@ -99,6 +99,8 @@ class ServerGroup:
         self._sequence = 0
         self._lock = threading.Lock()
         self._finished: List[coordination_pb2.FinishedRound] = []
+        # How often they were told, now and when the member called.
+        self._told = self._asked = 0
         self._session = Session(
             scope,
             place or present_place(),
@@ -239,7 +241,9 @@ class ServerGroup:
             nonce=self._session.nonce,
             step=asked,
         )
-        agreed = self._call("AgreeStep", request, "leaving", self._deadline)
+        agreed = self._call(
+            "AgreeStep", request, "leaving", time.monotonic() + self._deadline
+        )
         self._session.set_agreed(agreed)
         return AgreedStep(agreed.step, agreed.preempt.next_size, agreed.preempt.resize)
 
@@ -293,18 +297,25 @@ class ServerGroup:
             sequence=self._sequence,
             contribution=_MODE(name=name, mode=mode, root=root, payload=payload),
         )
-        try:
-            response = self._call("Exchange", request, name, deadline or self._deadline)
-        except errors.RemeshError as error:
-            raise self._failed(request, error) from None
-        self._finish(request, _OK, "", response.digest)
-        return list(response.payloads)
+        give_up = time.monotonic() + (deadline or self._deadline)
+        while True:
+            try:
+                response = self._call("Exchange", request, name, give_up)
+            except errors.RemeshError as error:
+                failed = self._failed(request, error)
+                if failed is None:
+                    continue
+                raise failed from None
+            if self._finish(request, _OK, "", response.digest):
+                return list(response.payloads)
 
     # Repeats the call while the server is away: it knows the round by its
     # sequence, and the step by the member.
-    def _call(self, method: str, request: Any, what: str, deadline: float) -> Any:
-        give_up = time.monotonic() + deadline
+    def _call(self, method: str, request: Any, what: str, give_up: float) -> Any:
         while True:
+            if method == "Exchange":
+                with self._lock:
+                    self._asked = self._told
             left = max(give_up - time.monotonic(), 0.001)
             request.timeout.FromNanoseconds(int(left * 1e9))
             try:
@@ -347,17 +358,20 @@ class ServerGroup:
         return time.monotonic() - self._session.silence() + self._away
 
     # The error of a round: the next one may follow it, or the world is over.
+    # None: the round is to be asked for again.
     def _failed(
         self, request: coordination_pb2.ExchangeRequest, error: errors.RemeshError
-    ) -> errors.RemeshError:
+    ) -> Optional[errors.RemeshError]:
         if error.reason in _OF_ONE_ROUND:
-            self._finish(request, error.reason, error.message, b"", error.metadata)
-            return error
+            told = self._finish(request, error.reason, error.message, b"", error.metadata)
+            return error if told else None
         if isinstance(error, errors.MemberLost):
             self._session.wait_over(_OVER_SECONDS)  # it says rank and host apart
         return again(self._session.end(error))
 
-    # What a server that restarts needs to know of the round.
+    # Keeps what a server that restarts needs to know of the round. False if the
+    # member has told it since it called that it does not have the outcome: that
+    # must stay so, and the server answers the same again.
     def _finish(
         self,
         request: coordination_pb2.ExchangeRequest,
@@ -365,7 +379,7 @@ class ServerGroup:
         message: str,
         digest: bytes,
         metadata: Optional[Mapping[str, str]] = None,
-    ) -> None:
+    ) -> bool:
         known = coordination_pb2.FinishedRound(
             sequence=request.sequence,
             outcome=outcome,
@@ -374,6 +388,8 @@ class ServerGroup:
             metadata=metadata,
         )
         with self._lock:
+            if self._asked != self._told:
+                return False
             if outcome == _OK:
                 known.contribution.CopyFrom(request.contribution)
                 self._finished = []
@@ -383,9 +399,11 @@ class ServerGroup:
         if too_many:
             why = f"{_FAILURES} rounds in a row failed; the last: {message}"
             self._session.end(errors.WorldOver(why))
+        return True
 
     def _told_finished(self) -> List[coordination_pb2.FinishedRound]:
         with self._lock:
+            self._told += 1
             return list(self._finished)
 
     # Without it the others take the end of the stream for a loss.

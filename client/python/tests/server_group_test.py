@@ -169,6 +169,24 @@ class ServerGroupTest(unittest.TestCase):
         group.barrier("d")
         self.assertEqual(self.exchanges()[-1].sequence, 3)
 
+    # A server that restarted counts on what the member told: others may get another outcome.
+    def test_an_answer_that_comes_after_the_member_told_that_it_has_none_is_asked_for_again(self):
+        group = self.group()
+        self.wait_joins(1)
+        exchange = group._call  # pylint: disable=protected-access
+
+        def held_up(*arguments):
+            response = exchange(*arguments)
+            if len(self.exchanges()) == 1:
+                self.fake.events.put("broken")
+                self.wait_joins(1)
+            return response
+
+        group._call = held_up  # pylint: disable=protected-access
+        group.barrier("a")
+        self.assertEqual([each.sequence for each in self.exchanges()], [0, 0])
+        self.assertEqual(list(self.fake.of(pb.JoinRequest)[-1].finished), [])
+
     def test_a_call_that_comes_before_the_member_is_back_is_repeated(self):
         self.fake.scripts["Exchange"] = [
             refusal(UNAVAILABLE, "join first", "JOIN_AGAIN"),
