@@ -93,6 +93,27 @@ TEST_F(CompletionTest, BashCompletes) {
   EXPECT_EQ(Remeshctl("completion tcsh").code, 2);
 }
 
+// The names that bash offers are the words of the command that it would run for them.
+TEST_F(CompletionTest, BashAsksTheServerForNames) {
+  Load("bash");
+  const auto asked = [&](const std::string& words) {
+    return Run("bash",
+               absl::StrCat("source ./completion\nremeshctl() { echo \"$*\"; }\n", "COMP_WORDS=(",
+                            words, ")\nCOMP_CWORD=$((${#COMP_WORDS[@]} - 1))\n_remeshctl\n",
+                            "echo \"${COMPREPLY[*]}\"\n"));
+  };
+  EXPECT_EQ(asked("remeshctl states get ''"), "states list -o name --timeout 2");
+  EXPECT_EQ(asked("remeshctl reshard --server a:1 ''"),
+            "states list -o name --timeout 2 --server a:1");
+  EXPECT_EQ(asked("remeshctl workers drain ''"), "workers list -o name --timeout 2");
+  EXPECT_EQ(asked("remeshctl executions get ''"), "executions list -o name --timeout 2");
+  EXPECT_EQ(asked("remeshctl plans describe ''"), "plans list -o name --timeout 2");
+  EXPECT_EQ(asked("remeshctl jobs delete ''"), "jobs list -o name --timeout 2");
+  EXPECT_EQ(asked("remeshctl reshard s --plan ''"), "plans list -o name --timeout 2");
+  EXPECT_EQ(asked("remeshctl states list --parent ''"), "jobs list -o name --timeout 2");
+  EXPECT_EQ(asked("remeshctl states get --serv"), "--server");
+}
+
 // Regression: zsh offered only files, because bash's script means something else there.
 TEST_F(CompletionTest, ZshCompletes) {
   if (!Has("zsh")) GTEST_SKIP() << "zsh is not installed";

@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "base/host_port.h"
 #include "base/status_macros.h"
+#include "client/nearest_name.h"
 #include "service/rpc/error_info.h"
 #include "service/rpc/unreachable.h"
 #include "service/tls/credentials.h"
@@ -91,20 +92,26 @@ std::shared_ptr<grpc::Channel> ConnectSocket(const Endpoint& worker) {
 }
 
 absl::Status FromGrpcStatus(const grpc::Status& status, const Endpoint& endpoint) {
-  if (status.ok() || !status.error_details().empty()) return service::StatusFromGrpc(status);
+  if (status.ok() || !status.error_details().empty()) {
+    const absl::Status answer = service::StatusFromGrpc(status);
+    return IsSocket(endpoint) ? answer : WithNearestName(answer, endpoint);
+  }
   // The error is not from a handler of remesh, so name the address that should have answered.
   const auto code = static_cast<absl::StatusCode>(status.error_code());
   const ErrorInfo who{.reason = "CALL_FAILED", .metadata = {{"address", endpoint.address}}};
   if (code == absl::StatusCode::kUnavailable) {
+    const char* other = IsSocket(endpoint)                   ? "; --socket PATH names a worker's"
+                        : endpoint.address == kDefaultServer ? " --server HOST:PORT names another"
+                                                             : "";
     return MakeError(code,
                      absl::StrCat("cannot reach ", endpoint.address,
-                                  WhyUnreachable(status.error_message(), endpoint)),
+                                  WhyUnreachable(status.error_message(), endpoint), other),
                      {.reason = "UNREACHABLE", .metadata = who.metadata});
   }
   if (code == absl::StatusCode::kDeadlineExceeded) {
     return MakeError(code,
                      absl::StrCat(endpoint.address, " did not answer within ",
-                                  endpoint.timeout_seconds, " s (--timeout)"),
+                                  endpoint.timeout_seconds, " s (", endpoint.timeout_flag, ")"),
                      who);
   }
   const bool is_unserved =

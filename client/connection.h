@@ -17,10 +17,11 @@ inline constexpr char kDefaultSocket[] = "/run/remesh/worker.sock";  // the same
 
 // The address to call, and the time limit of calls.
 struct Endpoint {
-  std::string address = kDefaultServer;  // HOST:PORT, or the path of a worker's Unix socket
-  double timeout_seconds = 30;           // of one call that does not stream
-  service::CertificateFiles tls = {};    // for a server
-  std::string tls_server_name = "";      // name in its certificate; empty: the address' host
+  std::string address = kDefaultServer;    // HOST:PORT, or the path of a worker's Unix socket
+  double timeout_seconds = 30;             // of one call that does not stream
+  const char* timeout_flag = "--timeout";  // the flag that sets it
+  service::CertificateFiles tls = {};      // for a server
+  std::string tls_server_name = "";        // name in its certificate; empty: the address' host
   std::shared_ptr<const service::Certificates> certificates = nullptr;  // null: no TLS
 };
 

@@ -40,12 +40,13 @@ absl::StatusOr<v1::Execution> WaitForEnd(const Endpoint& server, const std::stri
                                          const WaitOptions& options) {
   const InterruptNote note(NoteOfSignal(name));
   if (options.prints_name) std::cerr << name << "\n";
-  ProgressBar bar;
+  Progress progress;
   bool exists = options.exists;
-  absl::StatusOr<v1::Execution> ended = WatchToEnd(server, name, [&](const v1::Execution& now) {
+  const auto show = [&](const v1::Execution& now) {
     exists = true;
-    bar.Show(now);
-  });
+    progress.Show(now);
+  };
+  absl::StatusOr<v1::Execution> ended = WatchToEnd(server, name, show, options.limit_seconds);
   return ended.ok() || !exists ? ended : OutcomeUnknown(name, ended.status());
 }
 

@@ -16,10 +16,11 @@ inline constexpr char kOutcomeUnknown[] = "OUTCOME_UNKNOWN";
 struct WaitOptions {
   bool exists = false;       // whether the execution is known to exist
   bool prints_name = false;  // to stderr, before the wait
+  double limit_seconds = 0;  // of the wait; 0: none
 };
 
-// WatchToEnd() for a user, who sees a bar. When the wait ends before the execution, by a signal or
-// because the server is gone, says that it may still run. OUTCOME_UNKNOWN then has the code of the
+// WatchToEnd() for a user, who sees how far it is. When the wait ends before the execution, by a
+// signal, by its limit or because the server is gone, says that it may still run. OUTCOME_UNKNOWN then has the code of the
 // error that ended the wait; a server that knows of no such execution, or refuses to tell, gives
 // that error itself.
 absl::StatusOr<v1::Execution> WaitForEnd(const Endpoint& server, const std::string& name,

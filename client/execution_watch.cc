@@ -3,12 +3,11 @@
 
 #include <chrono>
 #include <memory>
-#include <optional>
-#include <thread>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "base/error.h"
+#include "client/outage.h"
 #include "client/progress.h"
 #include "google/protobuf/util/time_util.h"
 #include "remesh/v1/reshard.grpc.pb.h"
@@ -18,9 +17,6 @@ namespace remesh::client {
 namespace {
 
 using google::protobuf::util::TimeUtil;
-using Clock = std::chrono::steady_clock;
-
-constexpr auto kRetryInterval = std::chrono::milliseconds(500);
 
 std::string Phase(const v1::Execution& execution) {
   return v1::Execution::Phase_Name(execution.phase());
@@ -28,6 +24,13 @@ std::string Phase(const v1::Execution& execution) {
 
 double Seconds(const google::protobuf::Timestamp& from, const google::protobuf::Timestamp& to) {
   return static_cast<double>(TimeUtil::DurationToNanoseconds(to - from)) / 1e9;
+}
+
+constexpr double kFarOff = 3;  // times the predicted seconds
+
+std::chrono::nanoseconds Nanoseconds(double seconds) {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(
+      std::chrono::duration<double>(seconds));
 }
 
 std::string Share(int64_t part, int64_t whole) {
@@ -50,12 +53,36 @@ void AddCosts(const v1::PlanSummary& summary, Table& table) {
   table.AddRow({"messages", absl::StrCat(summary.messages())});
 }
 
-// Waits before the next try, and lets the channel connect meanwhile: gRPC's connections make
-// progress only while a thread waits in it, otherwise every 5 s.
-void AwaitConnection(grpc::Channel& channel) {
-  const Clock::time_point next_try = Clock::now() + kRetryInterval;
-  channel.WaitForConnected(std::chrono::system_clock::now() + kRetryInterval);
-  std::this_thread::sleep_until(next_try);
+absl::Status WaitEnded(double limit_seconds) {
+  const std::string seconds = absl::StrCat(limit_seconds);
+  return MakeError(absl::StatusCode::kDeadlineExceeded,
+                   absl::StrCat(seconds, " s have passed (--timeout)"),
+                   {.reason = "WAIT_ENDED", .metadata = {{"limit_seconds", seconds}}});
+}
+
+// Adds how far the execution is, and whom it waits for.
+void AddProgress(const v1::Execution& e, Table& table) {
+  if (Ended(e) || e.phase() == v1::Execution::PHASE_UNSPECIFIED) return;
+  table.AddRow({"done", absl::StrFormat("%.0f %%", 100 * DoneShare(e))});
+  if (const std::string behind = BehindOf(e); !behind.empty()) table.AddRow({"behind", behind});
+}
+
+// Adds what the transfer took, and how that compares with the prediction.
+void AddTransfer(const v1::Execution& e, Table& table) {
+  if (!e.has_transfer_start_time() || !e.has_transfer_end_time()) return;
+  const double seconds = Seconds(e.transfer_start_time(), e.transfer_end_time());
+  const auto rate = e.summary().total_bytes() / std::max(seconds, 1e-9);
+  table.AddRow({"transfer", absl::StrCat(FormatSeconds(seconds), ", ", FormatRate(rate))});
+  const double predicted = e.summary().predicted_seconds();
+  if (e.phase() != v1::Execution::SUCCEEDED || predicted <= 0) return;
+  const double ratio = seconds / predicted;
+  table.AddRow({"", absl::StrFormat("predicted %s, took %s, %.*f x", FormatSeconds(predicted),
+                                    FormatSeconds(seconds), ratio < 10 ? 1 : 0, ratio)});
+  if (ratio <= kFarOff) return;
+  table.AddRow({"hint",
+                "far slower than predicted: compare the capacities in remeshctl topology "
+                "get with the network's; the workers' settings preset and "
+                "nic_bytes_per_second correct them"});
 }
 
 }  // namespace
@@ -71,28 +98,27 @@ bool MovesNothing(const v1::Execution& execution) {
 }
 
 absl::StatusOr<v1::Execution> WatchToEnd(const Endpoint& server, const std::string& name,
-                                         absl::FunctionRef<void(const v1::Execution&)> on_change) {
+                                         absl::FunctionRef<void(const v1::Execution&)> on_change,
+                                         double limit_seconds) {
   const std::shared_ptr<grpc::Channel> channel = ConnectServer(server);
   const auto stub = v1::ReshardService::NewStub(channel);
   v1::WatchExecutionRequest request;
   request.set_name(name);
-  std::optional<Clock::time_point> gone_since;
+  const bool limited = limit_seconds > 0;
+  const auto limit = std::chrono::system_clock::now() + Nanoseconds(limit_seconds);
+  Outage outage(server);
   while (true) {
     grpc::ClientContext context;
+    if (limited) context.set_deadline(limit);
     const auto reader = stub->WatchExecution(&context, request);
     for (v1::Execution execution; reader->Read(&execution);) {
-      gone_since.reset();
+      outage.End();
       on_change(execution);
       if (Ended(execution)) return execution;
     }
     const grpc::Status status = reader->Finish();
-    // A move may be silent for long: what counts is how long the server has been away.
-    if (!gone_since.has_value()) gone_since = Clock::now();
-    const bool patient =
-        Clock::now() - *gone_since < std::chrono::duration<double>(server.timeout_seconds);
-    if (!status.ok() && (status.error_code() != grpc::StatusCode::UNAVAILABLE || !patient)) {
-      return FromGrpcStatus(status, server);
-    }
+    if (limited && std::chrono::system_clock::now() >= limit) return WaitEnded(limit_seconds);
+    if (!outage.Bears(status)) return FromGrpcStatus(status, server);
     AwaitConnection(*channel);
   }
 }
@@ -130,14 +156,10 @@ Table ExecutionDetails(const v1::Execution& e, bool with_error) {
   table.AddRow({"phase", e.phase() == v1::Execution::PHASE_UNSPECIFIED ? "-" : Phase(e)});
   table.AddRow({"plan", OrDash(e.plan())});
   AddTargetOrders(e.target_device_lists(), table);
+  AddProgress(e, table);
+  if (MovesNothing(e)) table.AddRow({"moves", "nothing: the state has this layout already"});
   AddCosts(e.summary(), table);
-  if (e.has_transfer_start_time() && e.has_transfer_end_time()) {
-    const double seconds = Seconds(e.transfer_start_time(), e.transfer_end_time());
-    table.AddRow(
-        {"transfer", absl::StrFormat("%s, %s/s", FormatSeconds(seconds),
-                                     FormatBytes(static_cast<int64_t>(e.summary().total_bytes() /
-                                                                      std::max(seconds, 1e-9))))});
-  }
+  AddTransfer(e, table);
   if (e.has_end_time())
     table.AddRow({"in all", FormatSeconds(Seconds(e.create_time(), e.end_time()))});
   if (const absl::Status outcome = Outcome(e); with_error && !outcome.ok()) {

@@ -18,9 +18,11 @@ bool Ended(const v1::Execution& execution);
 bool MovesNothing(const v1::Execution& execution);
 
 // Follows an execution to its last phase and returns it. Rides over restarts of the server of up to
-// `server.timeout_seconds` each. Calls `on_change` with every message.
+// `server.timeout_seconds` each. Calls `on_change` with every message. DEADLINE_EXCEEDED
+// (WAIT_ENDED) once this has taken `limit_seconds`; 0: no limit.
 absl::StatusOr<v1::Execution> WatchToEnd(const Endpoint& server, const std::string& name,
-                                         absl::FunctionRef<void(const v1::Execution&)> on_change);
+                                         absl::FunctionRef<void(const v1::Execution&)> on_change,
+                                         double limit_seconds = 0);
 
 // OK for an execution that SUCCEEDED or still runs; otherwise the error of one that FAILED, or
 // CANCELLED.

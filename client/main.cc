@@ -11,6 +11,8 @@
 #include "base/problems.h"
 #include "client/commands/command.h"
 #include "client/commands/commands.h"
+#include "client/commands/examples.h"
+#include "client/commands/habits.h"
 #include "client/contexts.h"
 #include "client/execution_wait.h"
 #include "client/output.h"
@@ -22,6 +24,7 @@ namespace {
 
 constexpr int kDone = 0;
 constexpr int kFailed = 1;
+constexpr int kUsage = 2;
 constexpr int kUnknown = 3;
 
 constexpr std::string_view kContextFlag = "--context";
@@ -69,6 +72,8 @@ void AddCommands(CLI::App& app, Command& command) {
   AddCompletion(app, command);
   AddHelp(app, command);
   AddVersion(app, command);
+  AddAliases(app);
+  AddExamples(app);
 }
 
 int Ended(const absl::Status& status) {
@@ -115,6 +120,23 @@ bool HasServer(const std::vector<char*>& arguments) {
   return false;
 }
 
+// Says how to write a command whose verb was written before its noun. False: it was not.
+bool ExplainNounFirst(const CLI::App& app, const std::vector<char*>& arguments) {
+  const std::vector<std::string> words(arguments.begin() + 1, arguments.end());
+  const std::string right = NounFirst(app, words);
+  if (right.empty()) return false;
+  std::cerr << "remeshctl: \"" << words[0] << " " << words[1]
+            << "\" is not a command; did you mean \"remeshctl " << right << "\"?\n";
+  return true;
+}
+
+service::UsageHints Hints() {
+  return {.elsewhere = {std::string(kContextFlag)},
+          .instead = WordsInstead(),
+          .notes = NotesOnFlags(),
+          .example = ExampleOf};
+}
+
 int Main(int all_count, char** all) {
   std::vector<char*> arguments(all, all + all_count);
   const std::string context = TakeContext(arguments);
@@ -134,10 +156,11 @@ int Main(int all_count, char** all) {
       "wait ended before its move did.");
   Command command;
   AddCommands(app, command);
+  if (ExplainNounFirst(app, arguments)) return kUsage;
   try {
     app.parse(service::WordsForCli(argc, argv));
   } catch (const CLI::ParseError& e) {
-    const int code = service::EndUsage("remeshctl", app, e, {std::string(kContextFlag)});
+    const int code = service::EndUsage("remeshctl", app, e, Hints());
     return code == kDone ? Ended(CheckStdout()) : code;
   }
   const absl::Status status = command();

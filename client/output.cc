@@ -9,6 +9,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
 #include "base/error.h"
 #include "client/yaml_output.h"
 #include "google/protobuf/util/time_util.h"
@@ -118,7 +120,7 @@ std::string FormatRate(double bytes_per_second) {
 std::string FormatSeconds(double seconds) {
   if (seconds >= 1 || seconds == 0) return absl::StrFormat("%.2f s", seconds);
   if (seconds >= 1e-3) return absl::StrFormat("%.1f ms", seconds * 1e3);
-  if (seconds >= 1e-6) return absl::StrFormat("%.1f us", seconds * 1e6);
+  if (seconds >= 1e-6) return absl::StrFormat("%.1f µs", seconds * 1e6);
   return absl::StrFormat("%.4g ns", seconds * 1e9);
 }
 
@@ -127,6 +129,10 @@ std::string FormatTime(const google::protobuf::Timestamp& time) {
   google::protobuf::Timestamp whole;
   whole.set_seconds(time.seconds());
   return google::protobuf::util::TimeUtil::ToString(whole);
+}
+
+std::string FormatNow() {
+  return absl::FormatTime("%Y-%m-%dT%H:%M:%SZ", absl::Now(), absl::UTCTimeZone());
 }
 
 std::string OrDash(const std::string& text) { return text.empty() ? "-" : text; }

@@ -41,6 +41,7 @@ std::string FormatBytes(int64_t bytes);                           // "2.47 GB", 
 std::string FormatRate(double bytes_per_second);                  // "2.47 GB/s"
 std::string FormatSeconds(double seconds);                        // "1.20 s", "3.4 ms", "0.48 ns"
 std::string FormatTime(const google::protobuf::Timestamp& time);  // RFC 3339, UTC; "-" when unset
+std::string FormatNow();                                          // the same
 std::string OrDash(const std::string& text);                      // "-" when empty
 
 }  // namespace remesh::client

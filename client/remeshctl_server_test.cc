@@ -251,7 +251,8 @@ TEST(RemeshctlServerTest, StatesAreListedByPhase) {
   EXPECT_EQ(listed("DEGRADED").out, "jobs/phases/states/s5\n");
   EXPECT_EQ(listed("ready").out, "jobs/phases/states/s2\n");
   EXPECT_EQ(listed("gone").code, 2);
-  EXPECT_NE(listed("gone").err.find("BUILDING,READY,MOVING,LOST,DEGRADED"), std::string::npos)
+  EXPECT_NE(listed("gone").err.find("one of BUILDING, READY, MOVING, LOST, DEGRADED"),
+            std::string::npos)
       << listed("gone").err;
 }
 
@@ -364,8 +365,8 @@ TEST(RemeshctlServerTest, AWaitFindsARestartedServerSoon) {
     port.RefuseOne();
     server = std::make_unique<FakeServer>(service, address);
   });
-  const Result r =
-      Remeshctl("executions watch jobs/j/executions/e -o json --timeout 4 --server " + address);
+  const Result r = Remeshctl(
+      "executions watch jobs/j/executions/e -o json --call-timeout 4 --server " + address);
   restarts.join();
   EXPECT_EQ(r.code, 0) << r.err;
 }
@@ -387,9 +388,148 @@ TEST(RemeshctlServerTest, ADeadlineKeepsItsNanoseconds) {
 TEST(RemeshctlServerTest, AWaitRidesOverARestartAfterALongSilence) {
   FakeReshardService service;
   const FakeServer server(service);
-  const Result r = Remeshctl(absl::StrCat("executions watch jobs/j/executions/e -o json",
-                                          kShorterThanSilence, " --server ", server.address()));
+  const Result r = Remeshctl(absl::StrCat(
+      "executions watch jobs/j/executions/e -o json --call-timeout 2 --server ", server.address()));
   EXPECT_EQ(r.code, 0) << r.err;
+}
+
+// An execution that moves for ever, with host-b behind, until the call is cancelled.
+class EndlessMove : public v1::ReshardService::Service {
+  grpc::Status WatchExecution(grpc::ServerContext* context,
+                              const v1::WatchExecutionRequest* request,
+                              grpc::ServerWriter<v1::Execution>* writer) override {
+    writer->Write(Now(request->name()));
+    while (!context->IsCancelled()) Sleep(10);
+    return grpc::Status::CANCELLED;
+  }
+  grpc::Status GetExecution(grpc::ServerContext*, const v1::GetExecutionRequest* request,
+                            v1::Execution* execution) override {
+    *execution = Now(request->name());
+    return grpc::Status::OK;
+  }
+  grpc::Status CancelExecution(grpc::ServerContext*, const v1::CancelExecutionRequest* request,
+                               v1::Execution* execution) override {
+    *execution = Now(request->name());
+    return grpc::Status::OK;
+  }
+  static v1::Execution Now(const std::string& name) {
+    v1::Execution execution;
+    execution.set_name(name);
+    execution.set_phase(v1::Execution::TRANSFERRING);
+    execution.set_target_generation(2);
+    execution.set_windows(10);
+    for (const auto& [host, done] : {std::pair("host-a", 8), std::pair("host-b", 2)}) {
+      v1::HostProgress& progress = *execution.add_hosts();
+      progress.set_host(host);
+      progress.set_windows_done(done);
+      progress.set_received_bytes(1000);
+    }
+    return execution;
+  }
+};
+
+// Regression: the bound of a call ended no wait, so a script could not bound one.
+TEST(RemeshctlServerTest, ATimeoutBoundsTheWaitAndTheMoveGoesOn) {
+  EndlessMove service;
+  const FakeServer server(service);
+  const Result r =
+      Remeshctl("executions watch jobs/j/executions/e --timeout 0.5 --server " + server.address());
+  EXPECT_EQ(r.code, 3) << r.err;
+  EXPECT_THAT(r.err, HasSubstr("no longer waiting: 0.5 s have passed (--timeout)"));
+  EXPECT_THAT(r.err, HasSubstr("jobs/j/executions/e may still run: see remeshctl executions get"));
+}
+
+// Regression: without a terminal a wait said nothing until its end.
+TEST(RemeshctlServerTest, AWaitWithoutATerminalSaysHowFarItIs) {
+  EndlessMove service;
+  const FakeServer server(service);
+  const Result r =
+      Remeshctl("executions watch jobs/j/executions/e --timeout 8 --server " + server.address());
+  EXPECT_EQ(r.code, 3) << r.err;
+  EXPECT_THAT(r.err, HasSubstr("transferring  50 %  2.00 kB  behind: host-b (2 of 10 windows)\n"));
+}
+
+TEST(RemeshctlServerTest, AnExecutionShowsHowFarItIsAndWhoIsBehind) {
+  EndlessMove service;
+  const FakeServer server(service);
+  const Result r = Remeshctl("executions get jobs/j/executions/e --server " + server.address());
+  EXPECT_EQ(r.code, 0) << r.err;
+  EXPECT_THAT(r.out, testing::ContainsRegex("done +50 %\n"));
+  EXPECT_THAT(r.out, testing::ContainsRegex("behind +host-b .2 of 10 windows.\n"));
+}
+
+// Regression: the answer looked as if nothing had been done.
+TEST(RemeshctlServerTest, ACancelSaysThatItIsUnderWay) {
+  EndlessMove service;
+  const FakeServer server(service);
+  const Result r = Remeshctl("executions cancel jobs/j/executions/e --server " + server.address());
+  EXPECT_EQ(r.code, 0) << r.err;
+  EXPECT_EQ(r.err,
+            "cancelling jobs/j/executions/e; its end: remeshctl executions watch "
+            "jobs/j/executions/e\n");
+}
+
+// A move that took far longer than was predicted.
+class FinishedMove : public v1::ReshardService::Service {
+  grpc::Status GetExecution(grpc::ServerContext*, const v1::GetExecutionRequest* request,
+                            v1::Execution* execution) override {
+    execution->set_name(request->name());
+    execution->set_phase(v1::Execution::SUCCEEDED);
+    execution->set_target_generation(2);
+    execution->mutable_summary()->set_predicted_seconds(0.0215);
+    execution->mutable_transfer_start_time()->set_seconds(100);
+    execution->mutable_transfer_end_time()->set_seconds(101);
+    execution->mutable_transfer_end_time()->set_nanos(270'000'000);
+    return grpc::Status::OK;
+  }
+};
+
+// Regression: nothing told that the prediction was for another network.
+TEST(RemeshctlServerTest, AMoveIsComparedWithItsPrediction) {
+  FinishedMove service;
+  const FakeServer server(service);
+  const Result r = Remeshctl("executions get jobs/j/executions/e --server " + server.address());
+  EXPECT_EQ(r.code, 0) << r.err;
+  EXPECT_THAT(r.out, HasSubstr("predicted 21.5 ms, took 1.27 s, 59 x\n"));
+  EXPECT_THAT(r.out, HasSubstr("far slower than predicted: compare the capacities"));
+}
+
+// A state whose first watch ends as with a server that stops.
+class StoppingStateService : public v1::StateService::Service {
+  grpc::Status WatchState(grpc::ServerContext*, const v1::WatchStateRequest* request,
+                          grpc::ServerWriter<v1::State>* writer) override {
+    const bool first = watches_++ == 0;
+    v1::State state;
+    state.set_name(request->name());
+    state.set_generation(1);
+    state.set_phase(v1::State::BUILDING);
+    state.set_sealed_shards(1);
+    state.set_total_shards(4);
+    writer->Write(state);
+    if (first) return {grpc::StatusCode::UNAVAILABLE, "stops"};
+    state.set_phase(v1::State::READY);
+    state.set_sealed_shards(4);
+    writer->Write(state);
+    return grpc::Status::OK;
+  }
+  std::atomic<int> watches_ = 0;
+};
+
+// Regression: a restart of the server ended the watch.
+TEST(RemeshctlServerTest, AWatchOfAStateAttachesAgain) {
+  StoppingStateService service;
+  const FakeServer server(service);
+  const Result r = Remeshctl("states watch jobs/j/states/s --server " + server.address());
+  EXPECT_EQ(r.code, 0) << r.err;
+  EXPECT_THAT(r.err, HasSubstr("; trying again for 30 s (--timeout)\n"));
+  const std::string time = "2[0-9-]*T[0-9:]*Z  jobs/j/states/s  generation 1  ";
+  EXPECT_THAT(r.out, testing::MatchesRegex(time + "BUILDING  sealed 1/4 .25 %.\n" + time +
+                                           "READY  sealed 4/4\n"));
+  StoppingStateService again;
+  const FakeServer other(again);
+  const Result same =
+      Remeshctl("states get -w -o name jobs/j/states/s --server " + other.address());
+  EXPECT_EQ(same.out, "jobs/j/states/s\njobs/j/states/s\n") << same.err;
 }
 
 // Regression: the message was empty. As the worker's, this server knows none of the calls.

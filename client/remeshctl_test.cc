@@ -286,7 +286,7 @@ TEST(RemeshctlTest, UsageErrorsNameWhatIsWrong) {
   for (const auto& [arguments, said] : std::vector<std::pair<const char*, const char*>>{
            {"nonsense", "\"nonsense\" is not a command"},
            {"plans nonsense", "\"nonsense\" is not a command"},
-           {"plan -f x --view half", "half not in {basic,full}"},
+           {"plan -f x --view half", "value \"half\" must be one of basic, full"},
            {"reshard jobs/a/states/b --plan plans/x --generation 0",
             "value \"0\" must be a number above 0"},
            {"plan -f x --timeout nan", "value \"nan\" must be a time above 0"},

@@ -43,11 +43,11 @@ class ServerStream {
     const grpc::Status status = reader_->Finish();
     if (!silence_.passed()) return FromGrpcStatus(status, server_);
     const std::string seconds = absl::StrCat(server_.timeout_seconds);
-    return MakeError(
-        absl::StatusCode::kDeadlineExceeded,
-        absl::StrCat(server_.address, ": said nothing for ", seconds, " s (--timeout)"),
-        {.reason = "CALL_FAILED",
-         .metadata = {{"address", server_.address}, {"timeout_seconds", seconds}}});
+    return MakeError(absl::StatusCode::kDeadlineExceeded,
+                     absl::StrCat(server_.address, ": said nothing for ", seconds, " s (",
+                                  server_.timeout_flag, ")"),
+                     {.reason = "CALL_FAILED",
+                      .metadata = {{"address", server_.address}, {"timeout_seconds", seconds}}});
   }
 
  private:

@@ -62,9 +62,9 @@ absl::StatusOr<v1::DeviceList> ParseDevices(const std::string& text) {
       ASSIGN_OR_RETURN(last, ParseInteger("devices", ends[1]));
     }
     if (first < 0 || last < first || last - first >= planner::kPositionsMax - devices.ids_size()) {
-      return InvalidField(
-          "devices", part,
-          absl::StrCat("must rise, from 0 on, over at most ", planner::kPositionsMax));
+      return InvalidField("devices", part,
+                          absl::StrCat("must be a range that rises, such as 0..3, of at most ",
+                                       planner::kPositionsMax));
     }
     for (int64_t id = first; id <= last; ++id) devices.add_ids(id);
   }

@@ -2,6 +2,7 @@
 #include "client/table.h"
 
 #include <algorithm>
+#include <cstdint>
 #include <limits>
 #include <utility>
 
@@ -13,10 +14,17 @@ namespace {
 
 using Rows = std::vector<std::vector<std::string>>;
 
+// Number of characters of UTF-8: every byte but those that continue one.
+size_t WidthOf(const std::string& text) {
+  return static_cast<size_t>(std::count_if(text.begin(), text.end(), [](char byte) {
+    return (static_cast<uint8_t>(byte) & 0xc0) != 0x80;
+  }));
+}
+
 void Widen(const Rows& rows, std::vector<size_t>& widths) {
   for (const std::vector<std::string>& row : rows) {
     widths.resize(std::max(widths.size(), row.size()));
-    for (size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], row[i].size());
+    for (size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], WidthOf(row[i]));
   }
 }
 
@@ -25,7 +33,7 @@ std::string TextOf(const Rows& rows, const std::vector<size_t>& widths, size_t c
   for (const std::vector<std::string>& row : rows) {
     const size_t shown = std::min(columns, row.size());
     for (size_t i = 0; i + 1 < shown; ++i) {
-      absl::StrAppend(&text, row[i], std::string(widths[i] - row[i].size() + 2, ' '));
+      absl::StrAppend(&text, row[i], std::string(widths[i] - WidthOf(row[i]) + 2, ' '));
     }
     absl::StrAppend(&text, shown == 0 ? "" : row[shown - 1], "\n");
   }

@@ -173,7 +173,7 @@ void AddCache(CLI::App& app, Command& command) {
   const auto [flush, flushed] =
       add("flush", "Drop every plan that is neither pinned nor in use", Flush);
   flush->add_option("--tier", flushed->tiers, "memory or disk; both without it")
-      ->check(CLI::IsMember({"memory", "disk"}))
+      ->transform(OneOf({"memory", "disk"}))
       ->allow_extra_args(false);
   const auto [watch, watched] =
       add("watch", "Print the plans that exist, then those that are new, changed or gone", Watch);

@@ -18,7 +18,7 @@ const std::map<std::string, OutputFormat>& Formats() {
 void AddFormats(CLI::App& app, OutputFormat& format, const std::vector<std::string>& names) {
   const auto set = [&format](const std::string& text) { format = Formats().at(text); };
   app.add_option_function<std::string>("-o,--output", set, "Form of the answer (default table)")
-      ->check(CLI::IsMember(names));
+      ->transform(OneOf(names));
 }
 
 }  // namespace
@@ -51,13 +51,29 @@ CLI::Option* AddServerFlag(CLI::App& app, Endpoint& server, const char* help) {
 }
 
 void AddTimeoutFlag(CLI::App& app, Endpoint& endpoint) {
-  app.add_option("--timeout", endpoint.timeout_seconds, "Longest that a call may take, seconds")
+  app.add_option("--timeout,--call-timeout", endpoint.timeout_seconds,
+                 "Longest that a call may take, seconds")
       ->transform(Seconds())
       ->capture_default_str();
 }
 
 void SetHelpOfWatchTimeout(CLI::App& app) {
   app.get_option("--timeout")->description("Longest wait for the first answer, seconds");
+}
+
+void AddWaitTimeoutFlags(CLI::App& app, Endpoint& server, double& wait_seconds) {
+  AddServerFlag(app, server, "Address of remesh-server, HOST:PORT")
+      ->check(ServerAddress())
+      ->capture_default_str();
+  app.add_option("--timeout", wait_seconds,
+                 "Longest wait for the end, seconds; then the exit code is 3, and the move goes on "
+                 "(default: no limit)")
+      ->transform(Seconds());
+  server.timeout_flag = "--call-timeout";
+  app.add_option("--call-timeout", server.timeout_seconds,
+                 "Longest that a call may take, or the server be away during the wait, seconds")
+      ->transform(Seconds())
+      ->capture_default_str();
 }
 
 void AddServerFlags(CLI::App& app, Endpoint& server) {
@@ -83,12 +99,41 @@ void AddShortOutputFlag(CLI::App& app, OutputFormat& format) {
   AddFormats(app, format, {"table", "json"});
 }
 
+CLI::Option* AddName(CLI::App& app, const NameKind& kind, std::string& name, const char* argument) {
+  return app.add_option(argument, name, kind.form)->required();
+}
+
+std::string ListCommandOf(const std::string& help) {
+  for (const NameKind& kind :
+       {kStateNames, kExecutionNames, kWorldNames, kPlanNames, kWorkerNames, kJobNames}) {
+    const std::string form = kind.form;
+    if (help.starts_with(form.substr(0, form.find(',')))) return kind.list;
+  }
+  return "";
+}
+
+void AddParentFlag(CLI::App& app, std::string& parent) {
+  app.add_option("--parent", parent, "jobs/{job}; all jobs without it")->envname("REMESH_PARENT");
+}
+
+void AddPhaseFlag(CLI::App& app, const google::protobuf::EnumDescriptor* phases,
+                  std::string& phase) {
+  std::vector<std::string> names;
+  for (int i = 1; i < phases->value_count(); ++i) names.push_back(phases->value(i)->name());
+  app.add_option("--phase", phase, "Only those in this phase")
+      ->transform(OneOf(names, /*ignore_case=*/true));
+}
+
+void AddWatchFlag(CLI::App& app, bool& watch) {
+  app.add_flag("-w,--watch", watch, "Go on and show changes, as the command watch does");
+}
+
 void AddFullFlags(CLI::App& app, bool& full) {
   CLI::Option* flag = app.add_flag("--full", full, "With every transfer");
   const auto set = [&full](const std::string& view) { full = view == "full"; };
   app.add_option_function<std::string>("--view", set,
                                        "full: with every transfer, as --full (default basic)")
-      ->check(CLI::IsMember({"basic", "full"}))
+      ->transform(OneOf({"basic", "full"}))
       ->excludes(flag);
 }
 

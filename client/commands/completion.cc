@@ -18,6 +18,7 @@ struct Flag {
   std::vector<std::string> values;     // for an enumeration; else empty
   std::string help;
   bool takes_value = false;
+  std::string list;  // the command that lists its values; "": none does
 };
 
 // A command: the words that lead to it ("" for none), and the words that may follow.
@@ -27,6 +28,7 @@ struct Node {
   std::vector<std::string> helps;  // one for each command
   std::vector<Flag> flags;
   std::vector<std::string> values;  // of an argument that is an enumeration
+  std::string list;                 // the command that lists the names that are its argument
 };
 
 // The values in "TEXT:{table,json}".
@@ -39,7 +41,8 @@ std::vector<std::string> ValuesOf(const std::string& type) {
 Flag FlagOf(const CLI::Option& option) {
   Flag flag{.values = ValuesOf(option.get_type_name()),
             .help = option.get_description(),
-            .takes_value = option.get_items_expected_max() > 0};
+            .takes_value = option.get_items_expected_max() > 0,
+            .list = ListCommandOf(option.get_description())};
   for (const std::string& name : option.get_snames()) flag.spellings.push_back("-" + name);
   for (const std::string& name : option.get_lnames()) flag.spellings.push_back("--" + name);
   return flag;
@@ -51,6 +54,7 @@ void AddNodes(const CLI::App& app, const std::string& path, std::vector<Node>& n
     for (const CLI::Option* option : from.get_options()) {
       const Flag flag = FlagOf(*option);
       if (flag.spellings.empty()) node.values = flag.values;
+      if (flag.spellings.empty() && node.list.empty()) node.list = flag.list;
       if (!flag.spellings.empty()) node.flags.push_back(flag);
     }
   };
@@ -66,8 +70,10 @@ void AddNodes(const CLI::App& app, const std::string& path, std::vector<Node>& n
     node.helps.push_back(sub->get_description());
   }
   nodes.push_back(std::move(node));
+  const std::string before = absl::StrCat(path, path.empty() ? "" : " ");
   for (const CLI::App* sub : commands) {
-    AddNodes(*sub, absl::StrCat(path, path.empty() ? "" : " ", sub->get_name()), nodes);
+    AddNodes(*sub, before + sub->get_name(), nodes);
+    for (const std::string& alias : sub->get_aliases()) AddNodes(*sub, before + alias, nodes);
   }
 }
 
@@ -87,6 +93,11 @@ std::string WordsOf(const Node& node) {
   return absl::StrJoin(words, " ");
 }
 
+// What a shell runs for the names that a command of ours lists.
+std::string NamesFrom(const std::string& list) {
+  return list.empty() ? "" : absl::StrCat("$(_remeshctl_names ", list, ")");
+}
+
 // Lines `"path:flag") words="..." ;;` for flags with values, and `"path:"*)` for everything else.
 std::string BashCases(const std::vector<Node>& nodes) {
   std::string cases;
@@ -98,9 +109,13 @@ std::string BashCases(const std::vector<Node>& nodes) {
             absl::StrAppend(out, "\"", node.path, ":", spelling, "\"");
           });
       absl::StrAppend(&cases, "    ", patterns, ") words=\"", absl::StrJoin(flag.values, " "),
-                      "\" ;;\n");
+                      NamesFrom(flag.list), "\" ;;\n");
     }
-    absl::StrAppend(&cases, "    \"", node.path, ":\"*) words=\"", WordsOf(node), "\" ;;\n");
+    absl::StrAppend(&cases, "    \"", node.path, ":\"*) words=\"", WordsOf(node), "\"");
+    if (!node.list.empty()) {
+      absl::StrAppend(&cases, "; [[ $current == -* ]] || words=\"", NamesFrom(node.list), "\"");
+    }
+    cases += " ;;\n";
   }
   return cases;
 }
@@ -110,6 +125,16 @@ std::string BashCases(const std::vector<Node>& nodes) {
 // modifier.
 std::string Bash(const std::vector<Node>& nodes) {
   return absl::StrCat(R"(# bash: source <(remeshctl completion bash)
+# Names of what the server has, of the server that the command line names.
+_remeshctl_names() {
+  local i server=()
+  for ((i = 1; i < COMP_CWORD; i++)); do
+    case "${COMP_WORDS[i]}" in
+      --server|--context) server+=("${COMP_WORDS[i]}" "${COMP_WORDS[i+1]}") ;;
+    esac
+  done
+  remeshctl "$@" -o name --timeout 2 "${server[@]}" 2>/dev/null
+}
 _remeshctl() {
   local current="${COMP_WORDS[COMP_CWORD]}" previous="${COMP_WORDS[COMP_CWORD-1]}"
   local at="" words="" word
@@ -147,7 +172,8 @@ std::string FishFlag(const std::string& at, const Flag& flag) {
     absl::StrAppend(&line, spelling[1] == '-' ? " -l " : " -s ",
                     spelling.substr(spelling[1] == '-' ? 2 : 1));
   }
-  if (flag.takes_value) line += flag.values.empty() ? " -r" : " -x";
+  if (flag.takes_value) line += flag.values.empty() && flag.list.empty() ? " -r" : " -x";
+  if (!flag.list.empty()) absl::StrAppend(&line, " -a '(__remeshctl_names ", flag.list, ")'");
   if (!flag.values.empty())
     absl::StrAppend(&line, " -a ", FishQuoted(absl::StrJoin(flag.values, " ")));
   return absl::StrCat(line, " -d ", FishQuoted(flag.help), "\n");
@@ -157,6 +183,9 @@ std::string Fish(const std::vector<Node>& nodes) {
   std::string script = absl::StrCat(R"(# fish: remeshctl completion fish | source
 set -g __remeshctl_paths )",
                                     Paths(nodes, " "), R"(
+function __remeshctl_names
+    remeshctl $argv -o name --timeout 2 2>/dev/null
+end
 function __remeshctl_at
     set -l path
     for word in (commandline -opc)[2..-1]
@@ -175,6 +204,8 @@ end
       absl::StrAppend(&script, at, " -f -a ", node.commands[i], " -d ", FishQuoted(node.helps[i]),
                       "\n");
     }
+    if (!node.list.empty())
+      absl::StrAppend(&script, at, " -f -a '(__remeshctl_names ", node.list, ")'\n");
     for (const std::string& value : node.values)
       absl::StrAppend(&script, at, " -f -a ", value, "\n");
     for (const Flag& flag : node.flags) script += FishFlag(at, flag);
@@ -198,7 +229,7 @@ void AddCompletion(CLI::App& app, Command& command) {
   auto shell = std::make_shared<std::string>();
   sub->add_option("SHELL", *shell, "bash, zsh or fish")
       ->required()
-      ->check(CLI::IsMember({"bash", "zsh", "fish"}));
+      ->transform(OneOf({"bash", "zsh", "fish"}));
   sub->callback([&command, &app, shell] { command = [&app, shell] { return Run(app, *shell); }; });
 }
 

@@ -67,7 +67,7 @@ void AddDemo(CLI::App& app, Command& command) {
   demo->add_flag("--small", options->small, "A hundredth of the bytes");
   demo->add_option("--device", options->device,
                    "host; or, from the tree of a build, sim: simulated GPUs and a fake NCCL")
-      ->check(CLI::IsMember({"host", "sim"}))
+      ->transform(OneOf({"host", "sim"}))
       ->capture_default_str();
   demo->add_flag("--keep", options->keep, "Keep server and workers running until Ctrl-C");
   demo->add_option("--python", options->python, "Python with grpc, protobuf and numpy")

@@ -59,7 +59,8 @@ absl::StatusOr<std::vector<DescribedSave>> SavesOf(const DescribeOptions& option
   ASSIGN_OR_RETURN(const v1::ListStatesResponse states,
                    CallAllPages(options.server, *stub, &StateStub::ListStates, request));
   if (states.states().empty()) {
-    return MakeError(absl::StatusCode::kNotFound, absl::StrCat(parent, " has no states"),
+    return MakeError(absl::StatusCode::kNotFound,
+                     absl::StrCat(parent, " has no states; remeshctl jobs list shows the jobs"),
                      {.reason = "JOB_NOT_FOUND", .metadata = {{"job", parent}}});
   }
   std::vector<DescribedSave> saves;
@@ -186,7 +187,7 @@ void AddDescribeJob(CLI::App& app, Command& command) {
   const auto [describe, options] = AddVerb(
       *app.get_subcommand("jobs"), command, "describe",
       "Show what each host holds of a job's saves, and what its loss would cost", DescribeJob);
-  describe->add_option("JOB", options->job, "jobs/{job}, or the job alone")->required();
+  AddName(*describe, kJobNames, options->job, "JOB");
   describe->footer(
       "LOST IF ONE OF THESE GOES: hosts that alone hold a part of the save, as things are now. "
       "ITS\n"

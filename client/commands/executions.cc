@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <iostream>
 #include <memory>
 #include <string>
 
@@ -16,8 +17,9 @@ using ReshardStub = v1::ReshardService::Stub;
 struct ExecutionsOptions {
   Endpoint server;
   OutputFormat format = OutputFormat::kTable;
-  std::string name, parent;
-  bool keep_source = false;
+  std::string name, parent, phase;
+  bool keep_source = false, watch = false;
+  double wait_seconds = 0;
 
   std::unique_ptr<ReshardStub> Connect() const {
     return v1::ReshardService::NewStub(ConnectServer(server));
@@ -33,13 +35,25 @@ absl::Status ListExecutions(const ExecutionsOptions& options) {
   request.set_parent(options.parent);
   request.set_page_size(1000);
   ASSIGN_OR_RETURN(
-      const v1::ListExecutionsResponse response,
+      v1::ListExecutionsResponse response,
       CallAllPages(options.server, *options.Connect(), &ReshardStub::ListExecutions, request));
+  KeepPhase(options.phase, *response.mutable_executions());
   Print(options.format, response, [&] { return ExecutionRows(response.executions()); });
   return absl::OkStatus();
 }
 
-absl::Status Get(const ExecutionsOptions& options) {
+absl::Status WatchExecution(const ExecutionsOptions& options) {
+  ASSIGN_OR_RETURN(
+      const v1::Execution execution,
+      WaitForEnd(options.server, options.name, {.limit_seconds = options.wait_seconds}));
+  const absl::Status outcome = Outcome(execution);
+  // The error goes to stderr.
+  Print(options.format, execution, [&] { return ExecutionDetails(execution, outcome.ok()); });
+  return outcome;
+}
+
+absl::Status ShowExecution(const ExecutionsOptions& options) {
+  if (options.watch) return WatchExecution(options);
   v1::GetExecutionRequest request;
   request.set_name(options.name);
   ASSIGN_OR_RETURN(const v1::Execution execution,
@@ -48,20 +62,15 @@ absl::Status Get(const ExecutionsOptions& options) {
   return absl::OkStatus();
 }
 
-absl::Status Watch(const ExecutionsOptions& options) {
-  ASSIGN_OR_RETURN(const v1::Execution execution,
-                   WaitForEnd(options.server, options.name, WaitOptions()));
-  const absl::Status outcome = Outcome(execution);
-  // The error goes to stderr.
-  Print(options.format, execution, [&] { return ExecutionDetails(execution, outcome.ok()); });
-  return outcome;
-}
-
 absl::Status Cancel(const ExecutionsOptions& options) {
   v1::CancelExecutionRequest request;
   request.set_name(options.name);
   ASSIGN_OR_RETURN(const v1::Execution execution, Call(options.server, *options.Connect(),
                                                        &ReshardStub::CancelExecution, request));
+  if (IsTable(options.format) && !Ended(execution)) {
+    std::cerr << "cancelling " << execution.name() << "; its end: remeshctl executions watch "
+              << execution.name() << "\n";
+  }
   PrintOne(options.format, execution);
   return absl::OkStatus();
 }
@@ -83,13 +92,16 @@ void AddExecutions(CLI::App& app, Command& command) {
   executions->require_subcommand(1);
   const auto add = [&](const char* verb, const char* help,
                        absl::Status (*run)(const ExecutionsOptions&)) {
-    const auto [sub, options] = AddVerb(*executions, command, verb, help, run);
+    const auto [sub, options] = run == WatchExecution
+                                    ? AddWaitVerb(*executions, command, verb, help, run)
+                                    : AddVerb(*executions, command, verb, help, run);
     if (run == ListExecutions) {
-      sub->add_option("--parent", options->parent, "jobs/{job}; all jobs without it")
-          ->envname("REMESH_PARENT");
+      AddParentFlag(*sub, options->parent);
+      AddPhaseFlag(*sub, v1::Execution::Phase_descriptor(), options->phase);
     } else {
-      sub->add_option("NAME", options->name, "jobs/{job}/executions/{id}")->required();
+      AddName(*sub, kExecutionNames, options->name);
     }
+    if (run == ShowExecution) AddWatchFlag(*sub, options->watch);
     if (run == Resolve) {
       sub->add_flag("--keep-source", options->keep_source,
                     "The generation before stays; what was committed of the new one is freed")
@@ -97,10 +109,10 @@ void AddExecutions(CLI::App& app, Command& command) {
     }
   };
   add("list", "List executions, newest first", ListExecutions);
-  add("get", "Show an execution", Get);
+  add("get", "Show an execution", ShowExecution);
   add("watch",
       "Wait for an execution's end; exit code 0: it SUCCEEDED; 3: the waiting ended first; else 1",
-      Watch);
+      WatchExecution);
   add("cancel", "Ask an execution to end; its state stays as it was", Cancel);
   add("resolve", "End an execution whose commit a host can no longer complete", Resolve);
 }

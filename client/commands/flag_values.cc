@@ -3,10 +3,13 @@
 
 #include <cmath>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "base/nearest.h"
 #include "base/units.h"
 #include "client/connection.h"
 
@@ -90,6 +93,20 @@ CLI::Validator Rate() {
     return "";
   };
   return CLI::Validator(check, "");
+}
+
+CLI::Validator OneOf(const std::vector<std::string>& values, bool ignore_case) {
+  const auto check = [values, ignore_case](std::string& text) -> std::string {
+    for (const std::string& value : values) {
+      if (text != value && !(ignore_case && absl::EqualsIgnoreCase(text, value))) continue;
+      text = value;
+      return "";
+    }
+    const std::string given = ignore_case ? absl::AsciiStrToUpper(text) : text;
+    return MustBe(text,
+                  absl::StrCat("one of ", absl::StrJoin(values, ", "), DidYouMean(given, values)));
+  };
+  return CLI::Validator(check, absl::StrCat("{", absl::StrJoin(values, ","), "}"));
 }
 
 CLI::Validator FilePath() {

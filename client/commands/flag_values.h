@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <limits>
 #include <string>
+#include <vector>
 
 #include "CLI/CLI.hpp"
 
@@ -26,6 +27,8 @@ CLI::Validator NanosecondsOrMore();
 CLI::Validator Bytes();
 // A rate above 0: 2e9, 2GB/s, 100Gbit/s.
 CLI::Validator Rate();
+// One of `values`; of another case if `ignore_case`. Names the nearest to others.
+CLI::Validator OneOf(const std::vector<std::string>& values, bool ignore_case = false);
 // Any path but "". For check().
 CLI::Validator FilePath();
 // HOST:PORT, or one of gRPC's own forms (unix:PATH, dns:, ipv4: ...); not a URL. For check().

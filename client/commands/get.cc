@@ -120,7 +120,7 @@ void AddGet(CLI::App& app, Command& command) {
   auto options = std::make_shared<GetOptions>();
   AddSocketFlags(*get, options->worker);
   AddOutputFlag(*get, options->format);
-  get->add_option("STATE", options->state, "jobs/{job}/states/{state}")->required();
+  AddName(*get, kStateNames, options->state, "STATE");
   get->add_option("FOLDER", options->folder, "Folder of the files, which is there")->required();
   get->add_option("--array", options->arrays, "Only this array; may be repeated")
       ->allow_extra_args(false);

@@ -15,6 +15,15 @@
 namespace remesh::client {
 namespace {
 
+// What to write in place of `word`, before which `before` stands.
+std::string Instead(const std::string& word, const CLI::App& app, const std::string& before) {
+  const std::vector<std::string> commands = service::CommandsOf(app);
+  const std::string nearest = DidYouMean(word, commands);
+  if (!nearest.empty()) return nearest;
+  if (commands.empty()) return absl::StrCat("; \"", before, "\" is");
+  return absl::StrCat("; it is one of ", absl::StrJoin(commands, ", "));
+}
+
 absl::Status Help(const CLI::App* app, const std::vector<std::string>& words) {
   std::string before;
   for (const std::string& word : words) {
@@ -24,7 +33,7 @@ absl::Status Help(const CLI::App* app, const std::vector<std::string>& words) {
     } catch (const CLI::OptionNotFound&) {
       return MakeError(absl::StatusCode::kNotFound,
                        absl::StrCat("\"", absl::StrJoin(words, " "), "\" is not a command",
-                                    DidYouMean(word, service::CommandsOf(*app))),
+                                    Instead(word, *app, before)),
                        {.reason = "COMMAND_NOT_FOUND", .metadata = {}});
     }
   }

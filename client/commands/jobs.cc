@@ -140,7 +140,8 @@ absl::StatusOr<std::vector<v1::State>> StatesToDelete(const JobsOptions& options
   }
   ASSIGN_OR_RETURN(const v1::ListStatesResponse states, StatesBelow(options, stub, parent));
   if (states.states().empty()) {
-    return MakeError(absl::StatusCode::kNotFound, absl::StrCat(parent, " has no states"),
+    return MakeError(absl::StatusCode::kNotFound,
+                     absl::StrCat(parent, " has no states; remeshctl jobs list shows the jobs"),
                      {.reason = "JOB_NOT_FOUND", .metadata = {{"job", parent}}});
   }
   for (const v1::State& state : states.states()) {

@@ -85,7 +85,7 @@ void AddPlanFilterFlags(CLI::App& app, PlanFilterFlags& flags) {
   CLI::Option* pinned = app.add_flag("--pinned", flags.pinned, "Pinned plans only");
   app.add_flag("--unpinned", flags.unpinned, "Others only")->excludes(pinned);
   app.add_option("--tier", flags.tier, "memory, or disk: on disk only")
-      ->check(CLI::IsMember({"memory", "disk"}));
+      ->transform(OneOf({"memory", "disk"}));
   app.add_option("--fingerprint", flags.fingerprint, "The fingerprint begins so");
 }
 

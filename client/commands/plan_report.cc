@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iostream>
 #include <memory>
 
 #include "absl/strings/str_cat.h"
@@ -36,6 +37,12 @@ absl::StatusOr<std::string> Render(const Endpoint& server, PlanStub& stub, const
   const grpc::Status status = reader->Finish();
   if (!status.ok()) return FromGrpcStatus(status, server);
   return text;
+}
+
+absl::Status WriteReportFile(const std::string& path, const std::string& text) {
+  RETURN_IF_ERROR(WriteBytes(path, text));
+  std::cerr << "wrote " << path << "\n";
+  return absl::OkStatus();
 }
 
 std::string RatioText(double ratio) {
@@ -116,7 +123,7 @@ absl::StatusOr<v1::Explanation> WritePlanReport(const PlanReport& report,
                                                 const planner::Plan& plan) {
   const auto& [request, binding] = canonicalized;
   if (!report.trace.empty()) {
-    RETURN_IF_ERROR(WriteBytes(report.trace, planner::ChromeTrace(request, plan, binding)));
+    RETURN_IF_ERROR(WriteReportFile(report.trace, planner::ChromeTrace(request, plan, binding)));
   }
   if (!report.needs_explanation()) return v1::Explanation();
   const planner::ExplainOptions options{.checkpoint_bytes_per_second =
@@ -124,7 +131,7 @@ absl::StatusOr<v1::Explanation> WritePlanReport(const PlanReport& report,
   ASSIGN_OR_RETURN(const planner::Explanation explanation,
                    planner::Explain(request, plan, binding, options));
   if (!report.html.empty()) {
-    RETURN_IF_ERROR(WriteBytes(
+    RETURN_IF_ERROR(WriteReportFile(
         report.html, planner::HtmlPage(request, plan, binding, explanation, report.label)));
   }
   return proto::ToProto(explanation, plan, binding);
@@ -136,12 +143,12 @@ absl::StatusOr<v1::Explanation> WritePlanReportOf(const Endpoint& server, const 
   if (!report.trace.empty()) {
     ASSIGN_OR_RETURN(const std::string text,
                      Render(server, *stub, report, name, v1::RenderPlanRequest::TRACE));
-    RETURN_IF_ERROR(WriteBytes(report.trace, text));
+    RETURN_IF_ERROR(WriteReportFile(report.trace, text));
   }
   if (!report.html.empty()) {
     ASSIGN_OR_RETURN(const std::string text,
                      Render(server, *stub, report, name, v1::RenderPlanRequest::HTML));
-    RETURN_IF_ERROR(WriteBytes(report.html, text));
+    RETURN_IF_ERROR(WriteReportFile(report.html, text));
   }
   if (!report.explain) return v1::Explanation();
   v1::ExplainPlanRequest request;

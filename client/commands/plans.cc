@@ -206,7 +206,9 @@ absl::Status Export(const PlansOptions& options) {
                                                                            : Existing::kKeep));
   ASSIGN_OR_RETURN(const std::string bytes, DownloadPlan(options.server, NameOf(options)));
   RETURN_IF_ERROR(file.Write(bytes));
-  return file.Commit();
+  RETURN_IF_ERROR(file.Commit());
+  std::cerr << "wrote " << options.file << "\n";
+  return absl::OkStatus();
 }
 
 absl::Status Import(const PlansOptions& options) {
@@ -228,13 +230,12 @@ void AddPlans(CLI::App& app, Command& command) {
     const auto [sub, options] = AddVerb(*plans, command, verb, help, run);
     if (run == ListPlans) AddPlanFilterFlags(*sub, options->filter);
     if (run == Watch) AddPlanWatchFlags(*sub, options->watch);
-    if (run != ListPlans && run != Watch && run != Import)
-      sub->add_option("NAME", options->name, "plans/{...}")->required();
+    if (run != ListPlans && run != Watch && run != Import) AddName(*sub, kPlanNames, options->name);
     return std::make_pair(sub, options);
   };
   const auto [list, listed] = add("list", "List plans, the newest first", ListPlans);
   list->add_option("--sort", listed->sort, "created, used, hits or bytes; the most first")
-      ->check(CLI::IsMember({"created", "used", "hits", "bytes"}));
+      ->transform(OneOf({"created", "used", "hits", "bytes"}));
   const auto [get, got] = add("get", "Show a plan; --full lists its transfers", Get);
   AddFullFlags(*get, got->full);
   get->add_option("--html", got->report.html, "Write a page that shows the plan");

@@ -81,6 +81,16 @@ absl::StatusOr<v1::SealResponse> Seal(const PutOptions& options, LocalStub& stub
   return Call(options.worker, stub, &LocalStub::Seal, request);
 }
 
+// The answer of a put that does not seal: how many of the shards are sealed already.
+v1::SealResponse NotSealed(const v1::ShardsResponse& allocated) {
+  v1::SealResponse response;
+  response.set_generation(allocated.generation());
+  response.set_total_shards(allocated.shards_size());
+  for (const v1::Shard& shard : allocated.shards())
+    response.set_sealed_shards(response.sealed_shards() + (shard.sealed() ? 1 : 0));
+  return response;
+}
+
 absl::Status Put(const PutOptions& options) {
   RETURN_IF_ERROR(CheckFolder(options.folder));
   const auto stub = v1::LocalService::NewStub(ConnectSocket(options.worker));
@@ -103,6 +113,8 @@ absl::Status Put(const PutOptions& options) {
   Fill(shards.shards(), files);
   if (!options.no_seal) {
     ASSIGN_OR_RETURN(sealed, Seal(options, *stub));
+  } else if (!options.unseal) {
+    sealed = NotSealed(response);
   }
   if (shards.shards().empty()) {
     PrintNothingHere(options.format, sealed, options.state);
@@ -128,7 +140,7 @@ void AddPut(CLI::App& app, Command& command) {
       "and\n"
       "packed below a byte, beside ARRAY.json: {\"element_type\": \"bf16\", \"shape\": [2048, "
       "8192]}.\n"
-      "Bytes of a name outside [A-Za-z0-9._-] are %XX in the file's.\n"
+      "Bytes of a name outside [A-Za-z0-9._-] are %XX in the file's, and a leading \".\" is %2E.\n"
       "All files are opened and checked before anything is unsealed or written.\n\n",
       kHelpOfWrites));
   auto options = std::make_shared<PutOptions>();
@@ -139,7 +151,7 @@ void AddPut(CLI::App& app, Command& command) {
       "Address of remesh-server, HOST:PORT, to ask whether a state that this host's worker "
       "does not know is elsewhere")
       ->capture_default_str();
-  put->add_option("STATE", options->state, "jobs/{job}/states/{state}")->required();
+  AddName(*put, kStateNames, options->state, "STATE");
   put->add_option("FOLDER", options->folder, "Folder of the files")->required();
   put->add_option("--array", options->arrays, "Only this array; may be repeated")
       ->allow_extra_args(false);

@@ -26,8 +26,8 @@ struct ReshardOptions {
   OutputFormat format = OutputFormat::kTable;
   std::string state, targets, plan, request_id;
   int64_t generation = 0, window_bytes = 0, memory_limit_bytes = 0;
-  double deadline_seconds = 0;
-  bool donate = false, free_target_order = false, no_wait = false, validate_only = false;
+  double deadline_seconds = 0, wait_seconds = 0;
+  bool free_target_order = false, no_wait = false, validate_only = false;
   bool lose_absent_hosts = false;
   std::vector<int64_t> lost_devices;
   Strategy strategy = v1::PlanOptions::STRATEGY_UNSPECIFIED;
@@ -84,7 +84,6 @@ absl::StatusOr<v1::StartExecutionRequest> ToRequest(const ReshardOptions& option
     v1::PlanOptions& planning = *request.mutable_options();
     planning.set_window_bytes(options.window_bytes);
     planning.set_memory_limit_bytes(options.memory_limit_bytes);
-    planning.set_donate(options.donate);
     planning.set_free_target_order(options.free_target_order);
     planning.set_strategy(options.strategy);
     for (const int64_t id : options.lost_devices) planning.add_lost_device_ids(id);
@@ -109,16 +108,15 @@ absl::Status Reshard(const ReshardOptions& options) {
   v1::Execution execution = *std::move(started);
   if (!options.no_wait && !options.validate_only && !Ended(execution)) {
     // Whatever ends the wait, the user knows what to look for.
-    const WaitOptions wait = {.exists = true, .prints_name = IsTable(options.format)};
+    const WaitOptions wait = {.exists = true,
+                              .prints_name = IsTable(options.format),
+                              .limit_seconds = options.wait_seconds};
     ASSIGN_OR_RETURN(execution, WaitForEnd(options.server, execution.name(), wait));
   }
   // A validated execution has no name, but its plan has.
   if (options.format == OutputFormat::kName && options.validate_only) {
     std::cout << execution.plan() << "\n";
     return absl::OkStatus();
-  }
-  if (MovesNothing(execution) && IsTable(options.format)) {
-    std::cout << "nothing to move: " << execution.state() << " lies where it was to go\n";
   }
   const absl::Status outcome = Outcome(execution);
   // The error goes to stderr.
@@ -135,8 +133,6 @@ void AddPlanningFlags(CLI::App& reshard, ReshardOptions& options) {
       .add_option("--memory-limit-bytes", options.memory_limit_bytes,
                   "Most bytes that a device may hold, as in 40GiB")
       ->transform(Bytes());
-  reshard.add_flag("--donate", options.donate,
-                   "Source shards may be released while the move goes on");
   reshard.add_flag("--free-target-order", options.free_target_order,
                    "The planner may permute the target devices");
   reshard
@@ -155,7 +151,7 @@ void AddPlanningFlags(CLI::App& reshard, ReshardOptions& options) {
   reshard
       .add_option_function<std::string>("--strategy", set_strategy,
                                         "How to route (default optimal)")
-      ->check(CLI::IsMember({"optimal", "p2p", "gather"}));
+      ->transform(OneOf({"optimal", "p2p", "gather"}));
 }
 
 }  // namespace
@@ -168,9 +164,9 @@ void AddReshard(CLI::App& app, Command& command) {
       "3: outcome unknown, the waiting ended first: see remeshctl executions get.\n"
       "Ctrl-C ends the waiting only; remeshctl executions cancel ends the move.");
   auto options = std::make_shared<ReshardOptions>();
-  AddServerFlags(*reshard, options->server);
+  AddWaitTimeoutFlags(*reshard, options->server, options->wait_seconds);
   AddOutputFlag(*reshard, options->format);
-  reshard->add_option("STATE", options->state, "jobs/{job}/states/{state}")->required();
+  AddName(*reshard, kStateNames, options->state, "STATE");
   CLI::Option_group* how = reshard->add_option_group("how", "Where to");
   how->add_option("-f,--targets", options->targets,
                   "remesh.v1.Targets as JSON or YAML; - is stdin");

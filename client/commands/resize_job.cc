@@ -68,7 +68,7 @@ void AddResizeJob(CLI::App& app, Command& command) {
   const auto [resize, options] = AddVerb(
       *app.get_subcommand("jobs"), command, "resize",
       "Ask the processes of a job to save, end and start again in another number", ResizeJob);
-  resize->add_option("JOB", options->job, "jobs/{job}, or the job alone")->required();
+  AddName(*resize, kJobNames, options->job, "JOB");
   resize->add_option("-n,--size", options->size, "Processes of the next world")
       ->required()
       ->check(CLI::Range(1, kSizeMax));

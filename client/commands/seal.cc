@@ -61,7 +61,7 @@ void AddOptions(CLI::App& sub, Command& command, const char* footer,
   auto options = std::make_shared<SealOptions>();
   AddSocketFlags(sub, options->worker);
   AddOutputFlag(sub, options->format);
-  sub.add_option("STATE", options->state, "jobs/{job}/states/{state}")->required();
+  AddName(sub, kStateNames, options->state, "STATE");
   sub.add_option("--array", options->arrays, "Only this array; may be repeated")
       ->allow_extra_args(false);
   AddWriteFlag(sub, options->write);

@@ -5,6 +5,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -13,8 +14,10 @@
 #include "base/status_macros.h"
 #include "client/commands/commands.h"
 #include "client/delete_state.h"
+#include "client/execution_watch.h"
 #include "client/input.h"
-#include "client/server_stream.h"
+#include "client/progress.h"
+#include "client/state_watch.h"
 #include "remesh/v1/state.grpc.pb.h"
 
 namespace remesh::client {
@@ -26,7 +29,7 @@ struct StatesOptions {
   Endpoint server;
   OutputFormat format = OutputFormat::kTable;
   std::string name, parent, file, phase, uid;
-  bool validate_only = false, write_once = false, wait = true;
+  bool validate_only = false, write_once = false, wait = true, watch = false;
   std::optional<int64_t> step;
   std::vector<std::string> labels;  // KEY=VALUE
 
@@ -78,6 +81,12 @@ std::string OnceOf(const v1::State& state) {
   return AwaitsCommit(state) ? "yes, not committed" : "yes";
 }
 
+// " (40 %)" while shards are missing.
+std::string SealedShare(const v1::State& state) {
+  const int64_t sealed = state.sealed_shards(), total = state.total_shards();
+  return sealed < total ? absl::StrCat(" (", 100 * sealed / total, " %)") : "";
+}
+
 std::string LineOf(const v1::State& state) {
   const std::string away = LostHosts(state);
   const std::string unsealed = UnsealedHosts(state);
@@ -85,9 +94,9 @@ std::string LineOf(const v1::State& state) {
   const std::string once = OnceOf(state);
   return absl::StrCat(
       state.name(), "  generation ", state.generation(), "  ", Phase(state), "  sealed ",
-      state.sealed_shards(), "/", state.total_shards(), away.empty() ? "" : "  lost hosts ", away,
-      unsealed.empty() ? "" : "  not sealed on ", unsealed, write.empty() ? "" : "  write ", write,
-      once.empty() ? "" : "  write once ", once);
+      state.sealed_shards(), "/", state.total_shards(), SealedShare(state),
+      away.empty() ? "" : "  lost hosts ", away, unsealed.empty() ? "" : "  not sealed on ",
+      unsealed, write.empty() ? "" : "  write ", write, once.empty() ? "" : "  write once ", once);
 }
 
 Table Rows(const google::protobuf::RepeatedPtrField<v1::State>& states) {
@@ -114,15 +123,6 @@ void PrintOne(OutputFormat format, const v1::State& state) {
   });
 }
 
-// Keeps the states in the phase of this name; "": all.
-void KeepPhase(const std::string& phase, v1::ListStatesResponse& response) {
-  if (phase.empty()) return;
-  auto& states = *response.mutable_states();
-  const auto others = std::remove_if(states.begin(), states.end(),
-                                     [&](const v1::State& state) { return Phase(state) != phase; });
-  states.erase(others, states.end());
-}
-
 // Whether the output shows nothing of the specs, which may be large.
 bool ShowsNoSpec(OutputFormat format) {
   return format == OutputFormat::kTable || format == OutputFormat::kName;
@@ -135,12 +135,38 @@ absl::Status ListStates(const StatesOptions& options) {
   if (ShowsNoSpec(options.format)) request.set_view(v1::ListStatesRequest::BASIC);
   ASSIGN_OR_RETURN(v1::ListStatesResponse response, CallAllPages(options.server, *options.Connect(),
                                                                  &StateStub::ListStates, request));
-  KeepPhase(options.phase, response);
+  KeepPhase(options.phase, *response.mutable_states());
   Print(options.format, response, [&] { return Rows(response.states()); });
   return absl::OkStatus();
 }
 
+// Prints how a move of the state goes on: a line for each phase and each further tenth.
+void FollowMove(const StatesOptions& options, const v1::State& state) {
+  std::string last;
+  const auto print = [&](const v1::Execution& move) {
+    const int tenths = static_cast<int>(10 * DoneShare(move));
+    const std::string step = absl::StrCat(move.phase(), " ", tenths);
+    if (std::exchange(last, step) == step) return;
+    std::cout << absl::StrCat(FormatNow(), "  ", state.name(), "  MOVING  ", ProgressLine(move),
+                              "\n")
+              << std::flush;
+  };
+  // How the move ends is what the state says next.
+  WatchToEnd(options.server, state.execution(), print).IgnoreError();
+}
+
+// Prints one line of JSON, or one row, for each change.
+absl::Status Watch(const StatesOptions& options) {
+  return WatchState(options.server, options.name, [&](const v1::State& state) {
+    PrintNext(options.format, state, absl::StrCat(FormatNow(), "  ", LineOf(state)));
+    const bool moves = state.phase() == v1::State::MOVING && !state.execution().empty();
+    if (moves && IsTable(options.format)) FollowMove(options, state);
+    return CheckStdout();
+  });
+}
+
 absl::Status Get(const StatesOptions& options) {
+  if (options.watch) return Watch(options);
   v1::GetStateRequest request;
   request.set_name(options.name);
   ASSIGN_OR_RETURN(const v1::State state,
@@ -204,22 +230,6 @@ absl::Status Delete(const StatesOptions& options) {
   return absl::OkStatus();
 }
 
-// Prints one line of JSON, or one row, for each change.
-absl::Status Watch(const StatesOptions& options) {
-  v1::WatchStateRequest request;
-  request.set_name(options.name);
-  const std::unique_ptr<StateStub> stub = options.Connect();
-  ServerStream<v1::State> stream(options.server, [&](grpc::ClientContext* context) {
-    return stub->WatchState(context, request);
-  });
-  v1::State state;
-  for (bool read = stream.Read(state); read; read = stream.ReadNextChange(state)) {
-    PrintNext(options.format, state, LineOf(state));
-    RETURN_IF_ERROR(CheckStdout());
-  }
-  return stream.End();
-}
-
 }  // namespace
 
 void AddStates(CLI::App& app, Command& command) {
@@ -228,16 +238,15 @@ void AddStates(CLI::App& app, Command& command) {
   const auto add = [&](const char* verb, const char* help,
                        absl::Status (*run)(const StatesOptions&), bool named) {
     const auto [sub, options] = AddVerb(*states, command, verb, help, run);
-    if (named) sub->add_option("NAME", options->name, "jobs/{job}/states/{state}")->required();
+    if (named) AddName(*sub, kStateNames, options->name);
     return std::make_pair(sub, options);
   };
   const auto [list, list_options] = add("list", "List states by name", ListStates, false);
-  list->add_option("--parent", list_options->parent, "jobs/{job}; all jobs without it")
-      ->envname("REMESH_PARENT");
-  list->add_option("--phase", list_options->phase, "Only states in this phase")
-      ->transform(
-          CLI::IsMember({"BUILDING", "READY", "MOVING", "LOST", "DEGRADED"}, CLI::ignore_case));
-  add("get", "Show a state; with -o json its arrays and shardings too", Get, true);
+  AddParentFlag(*list, list_options->parent);
+  AddPhaseFlag(*list, v1::State::Phase_descriptor(), list_options->phase);
+  const auto [get, get_options] =
+      add("get", "Show a state; with -o json its arrays and shardings too", Get, true);
+  AddWatchFlag(*get, get_options->watch);
   const auto [create, create_options] = add("create", "Declare a state from a file", Create, false);
   create
       ->add_option("-f,--file", create_options->file, "remesh.v1.State as JSON or YAML; - is stdin")
@@ -248,7 +257,8 @@ void AddStates(CLI::App& app, Command& command) {
                    "Its shards are written and sealed once, and never unsealed or lent");
   const auto [update, update_options] =
       add("update", "Set step or labels of a state that has not been READY yet", Update, true);
-  update->add_option("--step", update_options->step, "Without it, the step stays");
+  update->add_option("--step", update_options->step, "Without it, the step stays")
+      ->transform(WholeNumber(0));
   update->add_option("--label", update_options->labels,
                      "KEY=VALUE, in place of all labels; may be repeated");
   update->add_option("--uid", update_options->uid, "Only if the state has this uid");

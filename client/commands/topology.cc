@@ -79,7 +79,7 @@ void PrintTopology(const v1::Topology& topology, bool json) {
 void AddFormFlag(CLI::App& app, bool& json) {
   const auto set = [&json](const std::string& text) { json = text == "json"; };
   app.add_option_function<std::string>("-o,--output", set, "Form of the answer (default yaml)")
-      ->check(CLI::IsMember({"yaml", "json"}));
+      ->transform(OneOf({"yaml", "json"}));
 }
 
 struct GetOptions {

@@ -21,7 +21,7 @@ using WorkerStub = v1::WorkerService::Stub;
 struct WorkersOptions {
   Endpoint server;
   OutputFormat format = OutputFormat::kTable;
-  std::string name, state, state_uid;
+  std::string name, state, state_uid, phase;
   bool yes = false;
 
   std::unique_ptr<WorkerStub> Connect() const {
@@ -69,21 +69,31 @@ std::string SealedOf(const v1::StateManifest& manifest) {
   return absl::StrCat(manifest.sealed_shards(), "/", manifest.total_shards());
 }
 
+const char* PhaseOf(const v1::Worker& worker) { return worker.alive() ? "ALIVE" : "LOST"; }
+
 Table Rows(const google::protobuf::RepeatedPtrField<v1::Worker>& workers) {
-  Table table({"NAME", "ALIVE", "DRAINED", "INCARNATION", "DEVICES", "STATES", "BYTES", "OWED",
+  Table table({"NAME", "PHASE", "DRAINED", "INCARNATION", "DEVICES", "STATES", "BYTES", "OWED",
                "VERSION", "DATA", "LAST HEARTBEAT"},
               {"HOLDS", "BOOT ID"});
   for (const v1::Worker& worker : workers) {
     const v1::Register& r = worker.registration();
     int64_t bytes = 0;
     for (const v1::StateManifest& manifest : r.manifests()) bytes += manifest.bytes();
-    table.AddRow({worker.name(), worker.alive() ? "yes" : "no", worker.drained() ? "yes" : "no",
+    table.AddRow({worker.name(), PhaseOf(worker), worker.drained() ? "yes" : "no",
                   absl::StrCat(r.incarnation()), DeviceIds(r), absl::StrCat(r.manifests_size()),
                   FormatBytes(bytes), absl::StrCat(worker.owed_size()), OrDash(r.version()),
                   Transports(r), FormatTime(worker.last_heartbeat_time()), Holds(r),
                   OrDash(r.boot_id())});
   }
   return table;
+}
+
+// Keeps the workers in the phase of this name; "": all.
+void KeepInPhase(const std::string& phase,
+                 google::protobuf::RepeatedPtrField<v1::Worker>& workers) {
+  const auto is_other = [&](const v1::Worker& worker) { return PhaseOf(worker) != phase; };
+  if (phase.empty()) return;
+  workers.erase(std::remove_if(workers.begin(), workers.end(), is_other), workers.end());
 }
 
 absl::StatusOr<v1::ListWorkersResponse> AllWorkers(const WorkersOptions& options) {
@@ -93,7 +103,8 @@ absl::StatusOr<v1::ListWorkersResponse> AllWorkers(const WorkersOptions& options
 }
 
 absl::Status ListWorkers(const WorkersOptions& options) {
-  ASSIGN_OR_RETURN(const v1::ListWorkersResponse response, AllWorkers(options));
+  ASSIGN_OR_RETURN(v1::ListWorkersResponse response, AllWorkers(options));
+  KeepInPhase(options.phase, *response.mutable_workers());
   Print(options.format, response, [&] { return Rows(response.workers()); });
   return absl::OkStatus();
 }
@@ -203,10 +214,13 @@ void AddWorkers(CLI::App& app, Command& command) {
   const auto add = [&](const char* verb, const char* help,
                        absl::Status (*run)(const WorkersOptions&)) {
     const auto [sub, options] = AddVerb(*workers, command, verb, help, run);
-    if (run != ListWorkers && run != Owed)
-      sub->add_option("NAME", options->name, "workers/{host}, or the host alone")->required();
+    if (run != ListWorkers && run != Owed) AddName(*sub, kWorkerNames, options->name);
+    if (run == ListWorkers) {
+      sub->add_option("--phase", options->phase, "Only those in this phase")
+          ->transform(OneOf({"ALIVE", "LOST"}, /*ignore_case=*/true));
+    }
     if (run == Discard) {
-      sub->add_option("STATE", options->state, "jobs/{job}/states/{state}")->required();
+      AddName(*sub, kStateNames, options->state, "STATE");
       sub->add_option("UID", options->state_uid, "Which of the states of that name")->required();
       sub->add_flag("--yes", options->yes,
                     "Discard even what may be the last copy. Save it first: remeshctl get "

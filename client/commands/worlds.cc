@@ -21,7 +21,8 @@ using WorldStub = v1::CoordinationService::Stub;
 struct WorldsOptions {
   Endpoint server;
   OutputFormat format = OutputFormat::kTable;
-  std::string name, parent;
+  std::string name, parent, phase;
+  bool watch = false;
   double interval_seconds = 1;
 };
 
@@ -80,13 +81,6 @@ absl::StatusOr<v1::ListWorldsResponse> AllWorlds(const WorldsOptions& options, W
   return CallAllPages(options.server, stub, &WorldStub::ListWorlds, request);
 }
 
-absl::Status ListWorlds(const WorldsOptions& options) {
-  const auto stub = v1::CoordinationService::NewStub(ConnectServer(options.server));
-  ASSIGN_OR_RETURN(const v1::ListWorldsResponse response, AllWorlds(options, *stub));
-  Print(options.format, response, [&] { return Rows(response.worlds()); });
-  return absl::OkStatus();
-}
-
 // Who is in, and who has come to each round that waits.
 Table MemberRows(const v1::World& world) {
   Table table({"RANK", "HOST", "PID", "DEVICES", "AWAITED BY"}, {});
@@ -129,7 +123,9 @@ absl::Status DescribeWorld(const WorldsOptions& options) {
     return absl::OkStatus();
   }
   return MakeError(absl::StatusCode::kNotFound,
-                   absl::StrCat(options.name, " does not exist", DidYouMean(options.name, names)),
+                   absl::StrCat(options.name, " does not exist",
+                                names.empty() ? "; remeshctl worlds list shows those that exist"
+                                              : DidYouMean(options.name, names)),
                    {.reason = "WORLD_NOT_FOUND", .metadata = {{"name", options.name}}});
 }
 
@@ -158,6 +154,15 @@ absl::Status WatchWorlds(const WorldsOptions& options) {
   }
 }
 
+absl::Status ListWorlds(const WorldsOptions& options) {
+  if (options.watch) return WatchWorlds(options);
+  const auto stub = v1::CoordinationService::NewStub(ConnectServer(options.server));
+  ASSIGN_OR_RETURN(v1::ListWorldsResponse response, AllWorlds(options, *stub));
+  KeepPhase(options.phase, *response.mutable_worlds());
+  Print(options.format, response, [&] { return Rows(response.worlds()); });
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 void AddWorlds(CLI::App& app, Command& command) {
@@ -167,10 +172,13 @@ void AddWorlds(CLI::App& app, Command& command) {
                        absl::Status (*run)(const WorldsOptions&)) {
     const auto [sub, options] = AddVerb(*worlds, command, verb, help, run);
     if (run == DescribeWorld) {
-      sub->add_option("NAME", options->name, "jobs/{job}/worlds/{world}")->required();
+      AddName(*sub, kWorldNames, options->name);
     } else {
-      sub->add_option("--parent", options->parent, "jobs/{job}; all jobs without it")
-          ->envname("REMESH_PARENT");
+      AddParentFlag(*sub, options->parent);
+    }
+    if (run == ListWorlds) {
+      AddPhaseFlag(*sub, v1::World::Phase_descriptor(), options->phase);
+      AddWatchFlag(*sub, options->watch);
     }
     if (run != WatchWorlds) return;
     SetHelpOfWatchTimeout(*sub);

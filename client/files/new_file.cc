@@ -18,7 +18,8 @@ namespace remesh::client {
 namespace {
 
 absl::Status Exists(const std::string& path) {
-  return MakeError(absl::StatusCode::kAlreadyExists, absl::StrCat(path, " is there already"),
+  return MakeError(absl::StatusCode::kAlreadyExists,
+                   absl::StrCat(path, " is there already; --force replaces it"),
                    {.reason = "FILE_EXISTS", .metadata = {{"path", path}}});
 }
 

@@ -33,22 +33,47 @@ std::vector<std::string> LongFlagsOf(const CLI::App& app) {
   return names;
 }
 
-std::string UnknownCommand(const std::string& word, const std::vector<std::string>& commands) {
-  const std::string nearest = DidYouMean(word, commands);
-  return absl::StrCat("\"", word, "\" is not a command",
-                      nearest.empty() ? "; --help lists them" : nearest);
+std::string UnknownCommand(const std::string& word, const CLI::App& app, const UsageHints& hints) {
+  const std::vector<std::string> commands = CommandsOf(app);
+  std::string next = DidYouMean(word, commands);
+  const auto instead = hints.instead.find(word);
+  const bool is_root = app.get_parent() == nullptr;
+  if (is_root && instead != hints.instead.end())
+    next = absl::StrCat("; did you mean \"", instead->second, "\"?");
+  if (next.empty()) next = absl::StrCat("; it is one of ", absl::StrJoin(commands, ", "));
+  return absl::StrCat("\"", word, "\" is not a command", next);
+}
+
+// Whether the command has the flag with which `text` begins: "--output" of "--output json".
+bool HasFlagOf(std::string_view text, const std::vector<std::string>& long_flags) {
+  const std::string flag = WithoutDashes(text.substr(0, text.find(' ')));
+  return std::find(long_flags.begin(), long_flags.end(), flag) != long_flags.end();
 }
 
 std::string UnknownFlag(const std::string& flag, const CLI::App& app, bool before_command,
-                        const std::vector<std::string>& elsewhere) {
+                        const UsageHints& hints) {
   std::vector<std::string> names = LongFlagsOf(app);
-  for (const std::string& other : elsewhere) names.push_back(WithoutDashes(other));
+  for (const std::string& other : hints.elsewhere) names.push_back(WithoutDashes(other));
+  const auto instead = hints.instead.find(flag);
+  if (instead != hints.instead.end() && HasFlagOf(instead->second, names))
+    return absl::StrCat("unknown flag ", flag, "; did you mean ", instead->second, "?");
+  const auto note = hints.notes.find(flag);
+  if (note != hints.notes.end() && !HasFlagOf(flag, names))
+    return absl::StrCat("unknown flag ", flag, "; ", note->second);
   const std::string nearest = Nearest(WithoutDashes(flag), names);
   if (flag == absl::StrCat("--", nearest)) return absl::StrCat(flag, " needs a value");
   std::string hint = "; --help lists them";
   if (before_command) hint = " here; put a command's flags after it";
   if (!nearest.empty()) hint = absl::StrCat("; did you mean --", nearest, "?");
   return absl::StrCat("unknown flag ", flag, hint);
+}
+
+// "states list", for the innermost command on the command line.
+std::string PathOf(const CLI::App& app) {
+  const CLI::App* parent = app.get_parent();
+  if (parent == nullptr) return "";
+  const std::string before = PathOf(*parent);
+  return absl::StrCat(before, before.empty() ? "" : " ", app.get_name());
 }
 
 }  // namespace
@@ -72,22 +97,20 @@ std::vector<std::string> CommandsOf(const CLI::App& app) {
   return names;
 }
 
-std::string UnknownWord(const CLI::App& app, const std::vector<std::string>& elsewhere) {
+std::string UnknownWord(const CLI::App& app, const UsageHints& hints) {
   const std::vector<std::string> left = app.remaining();
   if (left.empty()) {
     for (const CLI::App* parsed : app.get_subcommands()) {
-      const std::string problem = UnknownWord(*parsed, elsewhere);
+      const std::string problem = UnknownWord(*parsed, hints);
       if (!problem.empty()) return problem;
     }
     return "";
   }
   const std::string& word = left.front();
-  const std::vector<std::string> commands = CommandsOf(app);
-  if (IsFlag(word)) {
-    return UnknownFlag(word.substr(0, word.find('=')), app, !commands.empty(), elsewhere);
-  }
-  if (!commands.empty()) return UnknownCommand(word, commands);
-  return absl::StrCat("\"", word, "\": unexpected argument; see --help");
+  const bool has_commands = !CommandsOf(app).empty();
+  if (IsFlag(word)) return UnknownFlag(word.substr(0, word.find('=')), app, has_commands, hints);
+  if (has_commands) return UnknownCommand(word, app, hints);
+  return absl::StrCat("\"", word, "\" is one argument too many");
 }
 
 namespace {
@@ -98,25 +121,69 @@ const CLI::App& Named(const CLI::App& app) {
   return parsed.empty() || parsed.front()->get_name().empty() ? app : Named(*parsed.front());
 }
 
+bool IsRequired(const CLI::ParseError& error) {
+  return error.get_exit_code() == static_cast<int>(CLI::ExitCodes::RequiredError);
+}
+
+// What CLI11 says, but for a flag without its value, of which it says "1 required TEXT missing".
+std::string Said(const CLI::ParseError& error) {
+  const std::string what = error.what();
+  const bool of_flag = what.starts_with("-") && what.find(':') != what.npos;
+  const bool no_value =
+      of_flag && error.get_exit_code() == static_cast<int>(CLI::ExitCodes::ArgumentMismatch);
+  return no_value ? absl::StrCat(what.substr(0, what.find(':')), " needs one value") : what;
+}
+
+// What is wrong with a group of which exactly one option must be given; "": nothing.
+std::string GroupProblem(const CLI::App& app) {
+  const auto nameless = [](const CLI::App* sub) { return sub->get_name().empty(); };
+  for (const CLI::App* group : app.get_subcommands(nameless)) {
+    if (group->get_require_option_min() != 1) continue;
+    std::vector<std::string> all, given;
+    for (const CLI::Option* option : group->get_options()) {
+      const std::string name = "--" + option->get_lnames().front();
+      all.push_back(name);
+      if (option->count() > 0) given.push_back(name);
+    }
+    if (given.empty()) return absl::StrCat("one of ", absl::StrJoin(all, ", "), " is missing");
+    if (given.size() > 1)
+      return absl::StrCat(absl::StrJoin(given, " and "), " exclude each other: give one of them");
+  }
+  return "";
+}
+
 // The text of a usage error: ours if CLI11's does not help.
-std::string Problem(const CLI::App& app, const CLI::ParseError& error,
-                    const std::vector<std::string>& elsewhere) {
-  const std::string unknown = UnknownWord(app, elsewhere);
+std::string Problem(const CLI::App& app, const CLI::ParseError& error, const UsageHints& hints) {
+  const std::string unknown = UnknownWord(app, hints);
   if (!unknown.empty()) return unknown;
   const CLI::App& named = Named(app);
   const std::vector<std::string> commands = CommandsOf(named);
+  const std::string of_group = GroupProblem(named);
+  if (commands.empty() && !of_group.empty() && IsRequired(error)) return of_group;
+  const bool says_more = hints.example != nullptr;
   if (commands.empty())
-    return absl::StrCat(error.what(), "\nRun with --help for more information.");
+    return absl::StrCat(Said(error), says_more ? "" : "\nRun with --help for more information.");
   return absl::StrCat(&named == &app ? "" : named.get_name() + ": ",
                       "a command is missing, one of ", absl::StrJoin(commands, ", "));
+}
+
+// Where to look: an example of the command, and its help. "" for a program without examples.
+std::string SeeAlso(const std::string& program, const CLI::App& app, const UsageHints& hints) {
+  if (hints.example == nullptr) return "";
+  const std::string path = PathOf(Named(app));
+  const std::string command = absl::StrCat(program, path.empty() ? "" : " ", path);
+  const std::string example = hints.example(path);
+  return absl::StrCat(example.empty() ? "" : absl::StrCat("  example: ", example, "\n"),
+                      "  help: ", command, " --help\n");
 }
 
 }  // namespace
 
 int EndUsage(std::string_view program, const CLI::App& app, const CLI::ParseError& error,
-             const std::vector<std::string>& elsewhere) {
+             const UsageHints& hints) {
   if (error.get_exit_code() == 0) return app.exit(error);
-  std::cerr << program << ": " << Problem(app, error, elsewhere) << "\n";
+  std::cerr << program << ": " << Problem(app, error, hints) << "\n"
+            << SeeAlso(std::string(program), app, hints);
   return kUsage;
 }
 

@@ -25,7 +25,10 @@ class CommandLineTest : public testing::Test {
     try {
       app_.parse(WordsForCli(static_cast<int>(words.size()), words.data()));
     } catch (const CLI::ParseError& error) {
-      return UnknownWord(app_, {"--context"});
+      return UnknownWord(
+          app_,
+          {.elsewhere = {"--context"},
+           .instead = {{"--address", "--server"}, {"--path", "--file"}, {"ls", "states list"}}});
     }
     return "parsed";
   }
@@ -56,8 +59,15 @@ TEST_F(CommandLineTest, AMistypedFlagThatIsRequiredIsNamed) {
 TEST_F(CommandLineTest, AMistypedCommandIsNamedWithTheNearest) {
   EXPECT_EQ(Said({"plam", "-f", "x"}), "\"plam\" is not a command; did you mean \"plan\"?");
   EXPECT_EQ(Said({"states", "lsit"}), "\"lsit\" is not a command; did you mean \"list\"?");
-  EXPECT_EQ(Said({"states", "x"}), "\"x\" is not a command; --help lists them");
-  EXPECT_EQ(Said({"states", "list", "x"}), "\"x\": unexpected argument; see --help");
+  EXPECT_EQ(Said({"states", "x"}), "\"x\" is not a command; it is one of list");
+  EXPECT_EQ(Said({"states", "list", "x"}), "\"x\" is one argument too many");
+}
+
+TEST_F(CommandLineTest, AWordOfOtherProgramsIsToldWhatToWriteInstead) {
+  EXPECT_EQ(Said({"ls"}), "\"ls\" is not a command; did you mean \"states list\"?");
+  EXPECT_EQ(Said({"plan", "-f", "x", "--address", "y"}),
+            "unknown flag --address; did you mean --server?");
+  EXPECT_EQ(Said({"states", "list", "--path", "y"}), "unknown flag --path; --help lists them");
 }
 
 TEST_F(CommandLineTest, AFlagBeforeItsCommandIsToldWhereToStand) {

@@ -45,14 +45,14 @@ class CommandTest(ClusterTest):
         cls.folder = pathlib.Path(tempfile.mkdtemp(prefix="remesh-cli-"))
         cls.addClassCleanup(shutil.rmtree, cls.folder)
 
-    def ctl(self, *words, code=0, stdin=None):
-        """Runs remeshctl; returns its stdout. Progress never reaches a pipe."""
+    def ctl(self, *words, code=0, stdin=None, stderr=""):
+        """Runs remeshctl; returns its stdout."""
         result = subprocess.run([BIN_DIR / "remeshctl", *words], capture_output=True, text=True, timeout=60, input=stdin, check=False,
                                 env={**os.environ, "REMESH_SERVER": self.cluster.server_address})
         self.assertEqual(result.returncode, code, result.stdout + result.stderr)
         self.last_stderr = result.stderr
         if code == 0:
-            self.assertEqual(result.stderr, "")
+            self.assertEqual(result.stderr, stderr)
         return result.stdout
 
     def json(self, *words):
@@ -61,6 +61,9 @@ class CommandTest(ClusterTest):
     def test_the_whole_way(self):
         self._write_files()
         self._create()
+        socket = self.cluster.worker_socket("host-0")
+        unsealed = self.ctl("put", STATE, str(self.folder), "--no-seal", "--socket", socket)
+        self.assertRegex(unsealed, r"\n(\d+) +[0-9.]+ k?B +0/\1 +1\n")  # was 0/0
         for host in self.cluster.host_names:
             answer = self.json("put", STATE, str(self.folder), "--socket", self.cluster.worker_socket(host))
             self.assertEqual(answer["sealedShards"], answer["totalShards"])
@@ -69,17 +72,17 @@ class CommandTest(ClusterTest):
         dry = self._reshard("--validate-only")
         self.assertEqual((dry["name"], self.json("states", "get", STATE)["generation"]), ("", "1"))
         table = self.ctl("reshard", STATE, "--targets", str(self.folder / "targets.yaml"), "--validate-only")
-        self.assertRegex(table, r"(?m)^predicted +[0-9.]+ [a-z]*s$")
+        self.assertRegex(table, r"(?m)^predicted +[0-9.]+ [a-zµ]*s$")
         # What was asked can be looked at, and then done.
         page = self.folder / "plan.html"
-        self.ctl("plans", "get", dry["plan"], "--html", str(page))
+        self.ctl("plans", "get", dry["plan"], "--html", str(page), stderr=f"wrote {page}\n")
         self.assertIn("<html", page.read_text())
         execution = self.json("reshard", STATE, "--plan", dry["plan"])
         self.assertEqual((execution["phase"], execution["targetGeneration"]), ("SUCCEEDED", "2"))
         self.assertEqual(execution["plan"], dry["plan"])
         again = self.json("reshard", STATE, "--plan", dry["plan"])
         self.assertEqual((again["phase"], again["targetGeneration"], again["summary"]["totalBytes"]), ("SUCCEEDED", "2", "0"))
-        self.assertIn(f"nothing to move: {STATE} lies where it was to go\n",
+        self.assertIn("nothing: the state has this layout already\n",
                       self.ctl("reshard", STATE, "--targets", str(self.folder / "targets.yaml")))
         self.assertIn("lose_absent_hosts", self._error("reshard", STATE, "--plan", dry["plan"], "--lose-absent-hosts"))
 
@@ -295,7 +298,7 @@ class CommandTest(ClusterTest):
         plan = execution["plan"]
         self.assertIn(plan, [p["name"] for p in self.json("plans", "list")["plans"]])
         page = self.folder / "plan.html"
-        self.ctl("plans", "get", plan, "--html", str(page))
+        self.ctl("plans", "get", plan, "--html", str(page), stderr=f"wrote {page}\n")
         self.assertIn(f'"label":"{STATE}"', page.read_text())  # what its title says
         self.assertTrue(self.json("plans", "pin", plan)["pinned"])
         self.assertIn("PLAN_PINNED", self._error("plans", "delete", plan))
