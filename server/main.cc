@@ -23,6 +23,7 @@
 #include "server/settings_reload.h"
 #include "service/front/caller_limits.h"
 #include "service/front/held_requests.h"
+#include "service/front/listen.h"
 #include "service/log/library_log.h"
 #include "service/log/log.h"
 #include "service/metrics/metrics_endpoint.h"
@@ -177,6 +178,8 @@ absl::Status Run(const Start& start) {
   ServerMetrics metrics(*registry);
   ASSIGN_OR_RETURN(std::unique_ptr<MetricsEndpoint> endpoint,
                    ServeMetrics(options, registry, readiness));
+  // Before files are made. The server itself listens once the journal has been read.
+  RETURN_IF_ERROR(service::ListenOn(options.listen_address, options.keepalive_timeout).status());
   ASSIGN_OR_RETURN(std::unique_ptr<Journal> journal, OpenJournal(options));
   readiness.Enter(ServerReadiness::Phase::kStarting);
   ServerDescription description(PartsOf(start, journal->past(), registry, readiness));

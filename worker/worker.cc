@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -63,6 +64,14 @@ absl::Status InPlainWords(const absl::Status& status, bool tls) {
   const std::string why = service::WhyUnreachable(std::string(status.message()), {.tls = tls});
   if (why.empty()) return status;
   return absl::UnavailableError(absl::StrCat("cannot reach it", why));
+}
+
+// Most bytes of host memory that buffers may take: the limit, or else what the file system has.
+int64_t MemoryBytes(const WorkerOptions& options) {
+  if (options.memory_limit_bytes > 0) return options.memory_limit_bytes;
+  struct statvfs space = {};
+  if (statvfs(options.buffer_directory.c_str(), &space) != 0) return 0;
+  return static_cast<int64_t>(space.f_blocks) * static_cast<int64_t>(space.f_frsize);
 }
 
 }  // namespace
@@ -241,7 +250,7 @@ v1::Register Worker::Identity() const {
     device.set_id(HasAssignedIds(options_) ? -1 : std::atoll(options_.device_ids[i].c_str()));
     device.set_kind(options_.device == "cuda" ? v1::WorkerDevice::KIND_CUDA
                                               : v1::WorkerDevice::KIND_HOST);
-    device.set_memory_bytes(options_.memory_limit_bytes / options_.devices);
+    device.set_memory_bytes(MemoryBytes(options_) / options_.devices);
   }
   identity.set_nic_bytes_per_second(options_.nic_bytes_per_second);
   identity.set_nics(static_cast<int32_t>(options_.nics));
@@ -250,6 +259,7 @@ v1::Register Worker::Identity() const {
   identity.set_fabric_message_seconds(options_.fabric_message_seconds);
   identity.set_post_seconds(options_.post_seconds);
   identity.set_posting_threads(static_cast<int32_t>(options_.posting_threads));
+  identity.set_capacities_assumed(options_.capacities_assumed);
   identity.set_parent(options_.parent);
   identity.set_version(service::kVersion);
   return identity;

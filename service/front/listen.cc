@@ -23,8 +23,10 @@ using AddressList = std::unique_ptr<addrinfo, decltype(&freeaddrinfo)>;
 
 absl::Status Failed(const std::string& address, const std::string& cause) {
   return MakeError(
-      absl::StatusCode::kUnavailable, absl::StrCat("cannot listen on ", address, ": ", cause),
-      {.reason = "LISTEN_FAILED", .metadata = {{"listen_address", address}, {"cause", cause}}});
+      absl::StatusCode::kUnavailable,
+      absl::StrCat("listen_address: cannot listen on ", address, ": ", cause),
+      {.reason = "LISTEN_FAILED",
+       .metadata = {{"field", "listen_address"}, {"listen_address", address}, {"cause", cause}}});
 }
 
 absl::StatusOr<AddressList> Resolve(const std::string& address) {

@@ -36,8 +36,9 @@ absl::Status CannotServe(const std::string& address, const absl::Status& why) {
   const std::string problem = GetErrorInfo(why).metadata["cause"];
   return MakeError(
       absl::StatusCode::kUnavailable,
-      absl::StrCat("cannot serve metrics on ", address, ": ", problem),
-      {.reason = "METRICS_ADDRESS", .metadata = {{"address", address}, {"problem", problem}}});
+      absl::StrCat("metrics_address: cannot serve metrics on ", address, ": ", problem),
+      {.reason = "METRICS_ADDRESS",
+       .metadata = {{"field", "metrics_address"}, {"address", address}, {"problem", problem}}});
 }
 
 // Accepts the connections that HttpAnswers takes and limits itself. There are few of them, so they

@@ -221,9 +221,10 @@ class OperationTest(ClusterTest):
             second = subprocess.run([BIN_DIR / "remesh-server", f"--listen-address={self.cluster.server_address}",
                                      "--metrics-address=127.0.0.1:0", f"--journal-path={folder}/journal.db"],
                                     capture_output=True, text=True, timeout=CALL_SECONDS, check=False)
+            self.assertEqual(os.listdir(folder), [], "files were made before the address was tried")
         self.assertEqual(second.returncode, 1)
         self.assertEqual(second.stderr.splitlines()[-1],
-                         f"remesh-server: cannot listen on {self.cluster.server_address}: Address already in use (LISTEN_FAILED)")
+                         f"remesh-server: listen_address: cannot listen on {self.cluster.server_address}: Address already in use (LISTEN_FAILED)")
         self.assertNotIn("gRPC", second.stderr)
 
     @unittest.skipUnless(os.geteuid() == 0, "the limit is set for a user with no other process")

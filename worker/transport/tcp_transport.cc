@@ -40,8 +40,10 @@ constexpr milliseconds kListenerPause(100);
 
 absl::Status CannotListen(const SocketAddress& address, const char* what) {
   const std::string error = std::strerror(errno), where = FormatSocketAddress(address);
-  return MakeError(absl::StatusCode::kUnavailable, absl::StrCat(what, " on ", where, ": ", error),
-                   {"CANNOT_LISTEN", {{"address", where}, {"error", error}}});
+  return MakeError(
+      absl::StatusCode::kUnavailable,
+      absl::StrCat("data_bind_address: ", what, " on ", where, ": ", error),
+      {"CANNOT_LISTEN", {{"field", "data_bind_address"}, {"address", where}, {"error", error}}});
 }
 
 void Set(int fd, int level, int option, int value) {

@@ -11,6 +11,7 @@
 #include "absl/strings/str_join.h"
 #include "base/error.h"
 #include "base/status_macros.h"
+#include "planner/values/element_type.h"
 #include "server/controller/states/state_labels.h"
 #include "server/controller/states/update_state.h"
 #include "server/controller/states/write_once.h"
@@ -138,6 +139,52 @@ int64_t EntriesOf(const StateEntry& state) {
   return state.target == nullptr ? now : std::max(now, EntriesOf(*state.target));
 }
 
+// Most bytes that the host's worker lends to buffers; 0: it did not say, or they are in GPUs.
+int64_t MemoryOf(const v1::Register& registration) {
+  int64_t bytes = 0;
+  for (const v1::WorkerDevice& device : registration.devices()) {
+    if (device.kind() != v1::WorkerDevice::KIND_HOST || device.memory_bytes() <= 0) return 0;
+    bytes = AddBytes(bytes, device.memory_bytes());
+  }
+  return bytes;
+}
+
+int64_t BytesOf(const v1::Box& box, const std::string& element_type) {
+  const absl::StatusOr<planner::ElementType> type = planner::ParseElementType(element_type);
+  int64_t bits = type.ok() ? planner::BitWidth(*type) : 0;
+  for (int d = 0; d < box.lo_size(); ++d) bits *= box.hi(d) - box.lo(d);
+  return (bits + 7) / 8;
+}
+
+// The bytes of the host's shards.
+int64_t BytesOn(const PlacedState& placed, const HostPart& part) {
+  int64_t bytes = 0;
+  for (const v1::ShardSpec& shard : part.assignment.shards()) {
+    if (shard.array() >= placed.arrays.size()) continue;
+    bytes = AddBytes(bytes, BytesOf(shard.box(), placed.arrays[shard.array()].element_type()));
+  }
+  return bytes;
+}
+
+// RESOURCE_EXHAUSTED (HOST_MEMORY) if the host could not hold its part of the state even if it held
+// nothing else.
+absl::Status CheckMemory(const WorkerRegistry& workers, const std::string& host,
+                         const PlacedState& placed) {
+  const int64_t memory = MemoryOf(workers.Find(host)->registration);
+  const int64_t needed = memory == 0 ? 0 : BytesOn(placed, placed.hosts.at(host));
+  if (needed <= memory) return absl::OkStatus();
+  return MakeError(
+      absl::StatusCode::kResourceExhausted,
+      absl::StrCat("host ", host, " would hold ", needed, " bytes of the state, and its worker ",
+                   "lends at most ", memory,
+                   " (memory_limit_bytes, or the file system of buffer_directory): spread the "
+                   "state over more hosts, or raise the limit"),
+      {.reason = "HOST_MEMORY",
+       .metadata = {{"host", host},
+                    {"needed_bytes", absl::StrCat(needed)},
+                    {"memory_bytes", absl::StrCat(memory)}}});
+}
+
 }  // namespace
 
 absl::Status States::CheckCreate(const CreateState& request) const {
@@ -150,6 +197,7 @@ absl::Status States::CheckCreate(const CreateState& request) const {
   for (const auto& [host, part] : request.placed->hosts) {
     RETURN_IF_ERROR(CheckNotDrained(membership_, host));
     RETURN_IF_ERROR(CheckHost(membership_.workers(), host, part.devices));
+    RETURN_IF_ERROR(CheckMemory(membership_.workers(), host, *request.placed));
   }
   if (state.write_once()) {
     RETURN_IF_ERROR(CheckKnowWriteOnce(*request.placed, membership_.workers()));

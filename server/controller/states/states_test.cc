@@ -204,6 +204,36 @@ TEST_F(QuotaTest, AJobsBytesAreCountedAndItsMovesToo) {
   EXPECT_TRUE(states_.CheckMove(state, target).ok()) << "less is always allowed";
 }
 
+// Regression: such a state was declared, and only its trainers' Allocate failed.
+TEST_F(QuotaTest, AStateThatDoesNotFitIntoItsHostsMemoryIsRefused) {
+  v1::Register registration = Registration("a");
+  registration.mutable_devices(0)->set_kind(v1::WorkerDevice::KIND_HOST);
+  registration.mutable_devices(0)->set_memory_bytes(100);
+  Attach(registration);
+  const auto refusal = [&](int64_t bytes) {
+    CreateState create = Asked({"a"});
+    auto placed = std::make_shared<PlacedState>(*create.placed);
+    placed->arrays.Clear();
+    placed->arrays.Add()->set_element_type("u8");
+    v1::Assignment& assignment = placed->hosts.at("a").assignment;
+    assignment.clear_shards();
+    v1::Box& box = *assignment.add_shards()->mutable_box();
+    box.add_lo(1);
+    box.add_hi(bytes + 1);
+    create.placed = placed;
+    create.request.set_validate_only(true);
+    Clear();
+    states_.Create(++last_call_, create, now_, out_);
+    return Replies(last_call_).at(0).status();
+  };
+  EXPECT_TRUE(refusal(100).ok());
+  const absl::Status too_large = refusal(101);
+  EXPECT_EQ(too_large.code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_EQ(GetErrorInfo(too_large).reason, "HOST_MEMORY");
+  EXPECT_EQ(GetErrorInfo(too_large).metadata["host"], "a");
+  EXPECT_EQ(GetErrorInfo(too_large).metadata["memory_bytes"], "100");
+}
+
 // Regression: only new states counted.
 TEST_F(QuotaTest, AMoveToMoreShardsCountsTowardsThoseOfAllStates) {
   options_.state_entries_max = 10;
