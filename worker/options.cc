@@ -104,7 +104,11 @@ absl::Status CompleteMessageCosts(const v1::TopologyPreset& preset, WorkerOption
 }
 
 absl::Status CompleteCapacities(WorkerOptions& options) {
-  ASSIGN_OR_RETURN(const v1::TopologyPreset* preset, proto::FindPreset(options.preset));
+  const bool assumed = options.preset.empty();
+  ASSIGN_OR_RETURN(const v1::TopologyPreset* preset,
+                   proto::FindPreset(assumed ? kAssumedPreset : options.preset));
+  options.capacities_assumed =
+      assumed && (options.nic_bytes_per_second == 0 || options.fabric_bytes_per_second == 0);
   if (options.nics == 0) options.nics = preset->nics();
   if (options.nic_bytes_per_second == 0) {
     options.nic_bytes_per_second = preset->nic_bytes_per_second();
@@ -247,7 +251,9 @@ void AddHostSettings(WorkerOptions& options, service::Settings& settings) {
                       "server assigns ids, which the host keeps; empty: 0, 1, ...");
   settings.AddString("preset", &options.preset,
                      "Kind of machine, which supplies the capacities below that are 0. remeshctl "
-                     "topology list shows the presets.");
+                     "topology list shows the presets. Without it they are assumed to be those of "
+                     "cpu-100g: predictions may be far off, and remeshctl topology get, plan and "
+                     "executions get say so.");
   settings.AddDouble("nic_bytes_per_second", &options.nic_bytes_per_second,
                      "Capacity of one NIC per direction, bytes per second; 0: the preset's.");
   settings.AddInt("nics", &options.nics, "Number of equal NICs; 0: the preset's.", 0, 1024);

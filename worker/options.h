@@ -15,6 +15,9 @@
 
 namespace remesh::worker {
 
+// What a worker whose settings name no preset is taken for.
+inline constexpr char kAssumedPreset[] = "cpu-100g";
+
 // The worker's settings.
 struct WorkerOptions {
   std::string host;
@@ -28,7 +31,8 @@ struct WorkerOptions {
   std::string join_token;  // not a setting: what join_token_file held at the start
   int64_t devices = 1;
   std::vector<std::string> device_ids;
-  std::string preset = "cpu-100g";  // supplies those of the next seven that are 0
+  std::string preset;  // supplies those of the next seven that are 0; "": kAssumedPreset
+  bool capacities_assumed = false;  // not a setting: whether no setting says the capacities
   double nic_bytes_per_second = 0;
   int64_t nics = 0;
   double fabric_bytes_per_second = 0;

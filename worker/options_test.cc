@@ -136,6 +136,24 @@ TEST(WorkerOptionsTest, CapacitiesAreThePresetsUnlessSet) {
   EXPECT_EQ(options.nic_bytes_per_second, 12.5e9);
 }
 
+// Regression: a worker without a preset was taken for 12.5 GB/s NICs in silence.
+TEST(WorkerOptionsTest, CapacitiesThatNoSettingSaysAreAssumed) {
+  const auto assumed = [](WorkerOptions options) {
+    EXPECT_TRUE(Complete(options).ok());
+    EXPECT_EQ(options.nics, 1);
+    return options.capacities_assumed;
+  };
+  WorkerOptions options;
+  EXPECT_TRUE(assumed(options));
+  options.nic_bytes_per_second = 1e9;
+  EXPECT_TRUE(assumed(options)) << "nothing says the fabric's";
+  options.fabric_bytes_per_second = 1e10;
+  EXPECT_FALSE(assumed(options));
+  options = {};
+  options.preset = kAssumedPreset;
+  EXPECT_FALSE(assumed(options));
+}
+
 TEST(WorkerOptionsTest, CostsOfMessagesAreThePresetsUnlessSet) {
   WorkerOptions options;
   options.post_seconds = 1e-5;

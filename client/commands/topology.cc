@@ -52,6 +52,7 @@ std::string HostLine(const v1::Host& host) {
     if (cost != 0) absl::StrAppend(&line, ", ", field, ": ", cost);
   }
   if (!host.parent().empty()) absl::StrAppend(&line, ", parent: ", Quoted(host.parent()));
+  if (host.capacities_assumed()) line += ", capacities_assumed: true";
   return line + "}\n";
 }
 

@@ -129,6 +129,14 @@ TEST(CanonicalTest, NamesDoNotCount) {
   EXPECT_EQ(FingerprintOf(other), FingerprintOf(RowsToColumns()));
 }
 
+TEST(CanonicalTest, WhetherCapacitiesAreAssumedDoesNotCount) {
+  ReshardRequest assumed = RowsToColumns();
+  for (Host& host : assumed.topology.hosts) host.capacities_assumed = true;
+  EXPECT_EQ(FingerprintOf(assumed), FingerprintOf(RowsToColumns()));
+  EXPECT_EQ(Canonicalize(assumed)->canonical.request.topology,
+            Canonicalize(RowsToColumns())->canonical.request.topology);
+}
+
 TEST(CanonicalTest, HostsThatNoArrayNamesDoNotCount) {
   ReshardRequest other = RowsToColumns();
   other.topology.hosts.push_back({.name = "idle",

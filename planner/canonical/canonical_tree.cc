@@ -173,6 +173,7 @@ class Tree {
   void AddHost(size_t index, const std::string& parent, CanonicalTree& tree) {
     Host host = std::move(hosts_[index].host);
     host.parent = parent;
+    host.capacities_assumed = false;
     for (int64_t& id : host.device_ids) {
       tree.device_ids.push_back(id);
       id = static_cast<int64_t>(tree.device_ids.size()) - 1;

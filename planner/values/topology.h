@@ -31,6 +31,7 @@ struct Host {
   double fabric_bytes_per_second = 0;  // of one device inside the host, in each direction
   std::string parent;                  // name of a Domain, or "" for the root
   MessageCosts message_costs = {};
+  bool capacities_assumed = false;  // for reports alone: canonical requests do not have it
 
   friend bool operator==(const Host&, const Host&) = default;
 };

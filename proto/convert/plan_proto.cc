@@ -82,6 +82,7 @@ v1::Topology ToProto(const planner::Topology& topology) {
     out.set_fabric_bytes_per_second(host.fabric_bytes_per_second);
     out.set_parent(host.parent);
     if (host.message_costs != planner::MessageCosts{}) SetMessageCosts(host.message_costs, out);
+    out.set_capacities_assumed(host.capacities_assumed);
   }
   for (const planner::Domain& domain : topology.domains) {
     v1::Domain& out = *message.add_domains();

@@ -149,7 +149,8 @@ absl::StatusOr<Topology> ToTopology(const v1::Topology& topology, const Topology
                            .nics = host.nics() == 0 ? 1 : host.nics(),
                            .fabric_bytes_per_second = host.fabric_bytes_per_second(),
                            .parent = host.parent(),
-                           .message_costs = costs});
+                           .message_costs = costs,
+                           .capacities_assumed = host.capacities_assumed()});
   }
   for (int i = 0; i < topology.domains_size(); ++i) {
     const v1::Domain& domain = topology.domains(i);

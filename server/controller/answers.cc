@@ -31,7 +31,11 @@ v1::Worker ToProto(const WorkerEntry& worker, const ControllerView& view) {
 // Only the name is known of a host that has not come back to this life of the server.
 v1::Worker WorkerOf(const std::string& host, const ControllerView& view) {
   if (const WorkerEntry* worker = view.workers().Find(host)) return ToProto(*worker, view);
+  const auto& departed = view.membership.departed().workers();
+  if (const auto left = departed.find(host); left != departed.end() && !view.membership.knows(host))
+    return left->second.shown;
   v1::Worker message;
+  message.set_phase(v1::Worker::LOST);
   message.set_name(absl::StrCat("workers/", host));
   message.mutable_registration()->set_host(host);
   message.set_drained(view.membership.drained(host));
@@ -98,6 +102,8 @@ absl::StatusOr<Reply> Answer(const v1::ListWorkersRequest& request, const Contro
       break;  // one more shows that there are more
     hosts.emplace(next->first, next->first);
   }
+  for (const auto& [host, departed] : view.membership.departed().workers())
+    hosts.emplace(host, host);
   v1::ListWorkersResponse response;
   response.set_next_page_token(FillPage(
       hosts, start, "workers", [](const std::string&) { return true; },

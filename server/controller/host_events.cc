@@ -176,6 +176,7 @@ void Carry(const HostFacts& facts, Machines& machines, Moment now, Outbox& out) 
 }
 
 void DropSilentHosts(Machines& machines, Moment now, Outbox& out) {
+  machines.membership.ExpireDeparted(now);
   const std::vector<StreamId> silent =
       machines.membership.workers().Silent(now.steady, machines.options.lost_after);
   for (const StreamId stream : silent) {

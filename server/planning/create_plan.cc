@@ -26,6 +26,17 @@ double SecondsSince(Timestamp start) {
   return std::chrono::duration<double>(SteadyClock().Now() - start).count();
 }
 
+// How many hosts of the question's topology have assumed capacities.
+int32_t HostsAssumed(const v1::PlanSpec& spec, const Topology* workers) {
+  const auto assumed = [](const auto& hosts, auto is_assumed) {
+    return static_cast<int32_t>(std::count_if(hosts.begin(), hosts.end(), is_assumed));
+  };
+  if (spec.topology().hosts().empty() && workers != nullptr)
+    return assumed(workers->hosts, [](const auto& host) { return host.capacities_assumed; });
+  return assumed(spec.topology().hosts(),
+                 [](const v1::Host& host) { return host.capacities_assumed(); });
+}
+
 // The bytes of a question, with its topology made explicit.
 std::shared_ptr<const std::string> SpelledOut(const v1::PlanSpec& spec, const Topology& topology) {
   if (!spec.topology().hosts().empty()) {
@@ -66,6 +77,7 @@ std::optional<v1::CreatePlanResponse> AnswerAgain(PlanCache& cache,
   v1::CreatePlanResponse response;
   *response.mutable_plan() = ToProto(*listed);
   *response.mutable_planning() = PlanningOf(v1::Planning::HIT, start);
+  response.mutable_planning()->set_hosts_assumed(HostsAssumed(request.spec(), workers));
   return response;
 }
 
@@ -106,6 +118,7 @@ v1::CreatePlanResponse ResponseOf(PlanCache& cache, const v1::CreatePlanRequest&
   *response.mutable_plan() = ToProto(listed.ok() ? *listed : ListedPlan{.plan = answer.plan});
   if (!listed.ok()) response.mutable_plan()->clear_tier();
   *response.mutable_planning() = PlanningOf(answer.cache, start);
+  response.mutable_planning()->set_hosts_assumed(HostsAssumed(request.spec(), workers));
   return response;
 }
 

@@ -111,6 +111,7 @@ PlannedExecution ToMove(const BoundPlan& plan, const v1::Planning& planning,
     if (devices == named.end()) continue;
     move.hosts[host.name] = {.device_ids = host.device_ids,
                              .local_devices = {devices->second.begin(), devices->second.end()}};
+    if (host.capacities_assumed) move.planning.set_hosts_assumed(move.planning.hosts_assumed() + 1);
   }
   move.exchanges = ExchangesOf(plan, move.hosts);
   return move;

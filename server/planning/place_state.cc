@@ -94,7 +94,9 @@ class Placing {
     shard.set_local_device(place.local);
     *shard.mutable_box() = proto::ToProto(box);
     shard.set_memory_kind(MemoryKindName(value.placement.memory_kind));
-    placed_.total_bytes = AddBytes(placed_.total_bytes, BytesOf(box, value.element_type));
+    const int64_t bytes = BytesOf(box, value.element_type);
+    part->bytes = AddBytes(part->bytes, bytes);
+    placed_.total_bytes = AddBytes(placed_.total_bytes, bytes);
   }
 
   void AddName(const PlacedArray& value) {

@@ -134,6 +134,7 @@ v1::Execution Preview(const v1::StartExecutionRequest& request, const PlannedExe
   *preview.mutable_summary() = move.moves_nothing ? NoCosts() : move.summary;
   if (!move.plan.empty()) *preview.mutable_planning() = move.planning;
   preview.set_windows(preview.summary().windows());
+  preview.set_predicted_seconds(preview.summary().predicted_seconds());
   for (const v1::TargetDeviceList& list : move.target_device_lists) {
     *preview.add_target_device_lists() = list;
   }

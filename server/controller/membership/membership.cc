@@ -165,6 +165,7 @@ HostAway Membership::Attach(StreamId stream, const v1::Register& registration, M
   const bool same_topology = workers_.IsInTopology(registration);
   if (workers_.Find(host) == nullptr && durable(host)) last_return_ = now.steady;
   const StreamId replaced = workers_.Attach(stream, registration, now);
+  departed_.Remove(host);
   if (replaced != 0) {
     out.Close(replaced,
               WorkerError(absl::StatusCode::kAborted, "SUPERSEDED", host, "attached again"));
@@ -224,6 +225,7 @@ HostFacts Membership::Detach(StreamId stream, const absl::Status& why, Moment no
   const std::optional<std::string> host = workers_.Detach(stream);
   if (!host) return {};
   HostFacts facts = {HostAway{.host = *host, .why = why}};
+  if (!durable(*host)) departed_.Add(*workers_.Find(*host), now.steady);
   DropUnproven(*host, now, out, facts);
   return facts;
 }

@@ -12,6 +12,7 @@
 #include "absl/status/statusor.h"
 #include "remesh/v1/worker.pb.h"
 #include "server/controller/leadership/leadership.h"
+#include "server/controller/membership/departed.h"
 #include "server/controller/membership/worker_registry.h"
 #include "server/controller/values/controller_options.h"
 #include "server/controller/values/device_ids.h"
@@ -80,6 +81,10 @@ class Membership {
   // its devices.
   HostFacts AbandonAttach(const std::string& host, Moment now, Outbox& out);
 
+  // Workers that left while nothing relied on their hosts.
+  const DepartedWorkers& departed() const { return departed_; }
+  void ExpireDeparted(Moment now) { departed_.Expire(now.steady); }
+
   void Hear(const StreamMessage& message, Moment now);
   void Forgive(Timestamp pause);  // the server itself stood still
   HostFacts EndStream(StreamId stream, Moment now, Outbox& out);
@@ -110,6 +115,7 @@ class Membership {
   const ControllerOptions& options_;
   const Leadership& leadership_;
   WorkerRegistry workers_;
+  DepartedWorkers departed_;
   // Hosts that attached, also to earlier leaders with this journal.
   std::map<std::string, HostEntry> hosts_;
   DeviceIds device_ids_;

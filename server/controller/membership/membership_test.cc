@@ -33,6 +33,46 @@ TEST_F(MembershipTest, AnUnknownHostThatLeavesIsForgottenWithWhatItHeld) {
   EXPECT_EQ(membership_.workers().Find("a"), nullptr);
 }
 
+// Regression: nothing showed that there had been a worker.
+TEST_F(MembershipTest, AWorkerThatLeavesWithNothingIsShownForAnHour) {
+  Attach("a");
+  membership_.EndStream(1, now_, out_);
+  ASSERT_EQ(membership_.departed().workers().size(), 1u);
+  const v1::Worker& shown = membership_.departed().workers().at("a").shown;
+  EXPECT_EQ(shown.name(), "workers/a");
+  EXPECT_EQ(shown.phase(), v1::Worker::AWAY);
+  EXPECT_FALSE(shown.alive());
+  EXPECT_TRUE(shown.has_last_heartbeat_time());
+  now_.steady += DepartedWorkers::kKept;
+  membership_.ExpireDeparted(now_);
+  EXPECT_EQ(membership_.departed().workers().size(), 1u);
+  now_.steady += std::chrono::seconds(1);
+  membership_.ExpireDeparted(now_);
+  EXPECT_TRUE(membership_.departed().workers().empty());
+}
+
+TEST_F(MembershipTest, AWorkerThatComesBackIsNotAway) {
+  Attach("a");
+  membership_.EndStream(1, now_, out_);
+  Attach("a");
+  EXPECT_TRUE(membership_.departed().workers().empty());
+}
+
+// Anyone may attach under any name.
+TEST_F(MembershipTest, OnlyTheLastThatLeftAreShown) {
+  DepartedWorkers departed;
+  WorkerEntry worker;
+  for (size_t i = 0; i < DepartedWorkers::kMost + 5; ++i) {
+    worker.registration.set_host(absl::StrCat("h", i));
+    worker.registration.add_data_addresses()->set_address(std::string(4096, 'x'));
+    departed.Add(worker, Timestamp(static_cast<int64_t>(i)));
+  }
+  EXPECT_EQ(departed.workers().size(), DepartedWorkers::kMost);
+  EXPECT_FALSE(departed.workers().contains("h4"));
+  EXPECT_TRUE(departed.workers().contains("h5"));
+  EXPECT_LT(departed.workers().at("h5").shown.ByteSizeLong(), 200u) << "little is kept of each";
+}
+
 TEST_F(MembershipTest, AHostThatIsReliedOnStaysKnown) {
   Attach("a");
   EXPECT_EQ(membership_.Keep({"a", "b"}).size(), 1u);  // nobody knows b

@@ -350,6 +350,7 @@ v1::Worker ToProto(const WorkerEntry& worker) {
     *message.mutable_registration()->add_manifests() = manifest;
   }
   message.set_alive(worker.alive());
+  message.set_phase(worker.alive() ? v1::Worker::ALIVE : v1::Worker::LOST);
   *message.mutable_last_heartbeat_time() =
       TimeUtil::NanosecondsToTimestamp(absl::ToUnixNanos(worker.heard_wall));
   return message;

@@ -33,6 +33,7 @@ struct HostDevices {
 struct HostPart {
   v1::Assignment assignment;  // shards only, see AssignmentOf()
   HostDevices devices;
+  int64_t bytes = 0;  // of the shards
 };
 
 // A state's layout, divided by host: the form in which the controller knows it.

@@ -57,9 +57,13 @@ void Apply(const v1::TopologyRules::HostRule& rule, const planner::MessageCosts&
     host.fabric_bytes_per_second = preset.fabric_bytes_per_second();
     host.message_costs = of_transport;
     proto::OverrideMessageCosts(preset, host.message_costs);
+    host.capacities_assumed = false;
   }
   if (rule.nics() > 0) host.nics = rule.nics();
-  if (rule.nic_bytes_per_second() > 0) host.nic_bytes_per_second = rule.nic_bytes_per_second();
+  if (rule.nic_bytes_per_second() > 0) {
+    host.nic_bytes_per_second = rule.nic_bytes_per_second();
+    host.capacities_assumed = false;
+  }
   if (rule.fabric_bytes_per_second() > 0) {
     host.fabric_bytes_per_second = rule.fabric_bytes_per_second();
   }
@@ -126,7 +130,8 @@ Host TopologyRules::HostOf(const v1::Register& registration) const {
             .nics = std::max(1, registration.nics()),
             .fabric_bytes_per_second = registration.fabric_bytes_per_second(),
             .parent = registration.parent(),
-            .message_costs = of_transport};
+            .message_costs = of_transport,
+            .capacities_assumed = registration.capacities_assumed()};
   proto::OverrideMessageCosts(registration, host.message_costs);
   for (const v1::WorkerDevice& device : registration.devices()) {
     host.device_ids.push_back(device.id());

@@ -110,6 +110,26 @@ hosts:
       << "a preset replaces what the worker registered";
 }
 
+TEST(TopologyRulesTest, ARuleForCapacitiesEndsTheirBeingAssumed) {
+  const auto rules = Rules(R"(
+hosts:
+- {match: a, preset: hgx-h100}
+- {match: b, nic_bytes_per_second: 1e9}
+- {match: c, nics: 2}
+)");
+  ASSERT_TRUE(rules.ok()) << rules.status();
+  const auto assumed = [&](const std::string& host) {
+    v1::Register registration = Registration(host, 3);
+    registration.set_capacities_assumed(true);
+    return rules->HostOf(registration).capacities_assumed;
+  };
+  EXPECT_FALSE(assumed("a"));
+  EXPECT_FALSE(assumed("b"));
+  EXPECT_TRUE(assumed("c"));
+  EXPECT_TRUE(assumed("d"));
+  EXPECT_FALSE(rules->HostOf(Registration("d", 3)).capacities_assumed);
+}
+
 TEST(TopologyRulesTest, CostsOfMessagesThatCannotBeAreRefused) {
   v1::Register registration = Registration("a", 3);
   registration.set_nic_message_seconds(std::nan(""));
