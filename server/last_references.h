@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <iterator>
 #include <memory>
+#include <set>
 #include <utility>
 #include <vector>
 
@@ -14,29 +16,31 @@ namespace remesh::server {
 // freed, but by DropUnused(). Thread-safe.
 class LastReferences {
  public:
-  // REQUIRES: the value was not added before: it would seem to be in use for ever.
+  // However often a value is added, one reference is held.
   void Add(std::shared_ptr<const void> value) {
     absl::MutexLock lock(&mutex_);
-    values_.push_back(std::move(value));
+    values_.insert(std::move(value));
   }
 
   // Frees the values that have no other reference. To be called from time to time, on a thread that
   // no one waits for.
   void DropUnused() {
-    std::vector<std::shared_ptr<const void>> unused;  // destroyed without the lock
+    std::vector<Values::node_type> unused;  // destroyed without the lock
     {
       absl::MutexLock lock(&mutex_);
-      std::erase_if(values_, [&](std::shared_ptr<const void>& value) {
-        if (value.use_count() > 1) return false;
-        unused.push_back(std::move(value));
-        return true;
-      });
+      for (auto value = values_.begin(); value != values_.end();) {
+        const auto next = std::next(value);
+        if (value->use_count() == 1) unused.push_back(values_.extract(value));
+        value = next;
+      }
     }
   }
 
  private:
+  using Values = std::set<std::shared_ptr<const void>>;
+
   absl::Mutex mutex_;
-  std::vector<std::shared_ptr<const void>> values_ ABSL_GUARDED_BY(mutex_);
+  Values values_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace remesh::server
