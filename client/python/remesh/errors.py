@@ -174,7 +174,7 @@ class MoveFailed(RemeshError):
 class NoRoom(RemeshError):
     """A host's memory, or a device's, is too small for what was asked of it."""
 
-    reasons = ("MEMORY_EXHAUSTED", "DEVICE_MEMORY_EXHAUSTED", "CGROUP_MEMORY")
+    reasons = ("MEMORY_EXHAUSTED", "DEVICE_MEMORY_EXHAUSTED", "CGROUP_MEMORY", "HOST_MEMORY")
     default_code = "RESOURCE_EXHAUSTED"
 
     @property
@@ -189,7 +189,7 @@ class NoRoom(RemeshError):
 
     @property
     def free_bytes(self) -> Optional[int]:
-        """What the host had left."""
+        """What the host had left. Unset if it has less in all than was asked for."""
         free = self._number("free_bytes")
         limit, used = self._number("limit_bytes"), self._number("used_bytes")
         return free if free is not None or limit is None or used is None else max(limit - used, 0)

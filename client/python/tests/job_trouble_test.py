@@ -31,31 +31,45 @@ class NoRoomTest(JobCase):
     HOSTS = 2
     WORKER_CONFIG = ("memory_limit_bytes: 4194304",)
 
-    # Most of it on the second process's host, which has too little room.
-    def too_large(self, rank):
-        shape, cuts = (8 << 20,), [0, 1 << 10, 8 << 20]
+    # Most of it on the second process's host.
+    def large(self, rank, size):
+        shape, cuts = (size,), [0, 1 << 10, size]
         holders = storage.Holders.of(shape, [(p, (cuts[p],), (cuts[p + 1],)) for p in (0, 1)])
         box = ((cuts[rank],), (cuts[rank + 1],))
         content = np.ones(cuts[rank + 1] - cuts[rank], np.uint8)
         return [job.Piece(storage.Array("large", "u8", holders), [box], lambda _: content)]
 
-    def test_a_save_without_room_fails_on_all_and_leaves_nothing(self):
+    # Returns what each process raises for a save of so many bytes, after a small
+    # one, and checks that nothing of the large one stays.
+    def refused(self, name, size):
         def function(core):
             small = World(core.rank, core.size, values(1), whole=("s",)).pieces()
             core.save_pieces(small, 1, extra={"rank": core.rank}, block=True)
             with self.assertRaises(errors.NoRoom) as caught:
-                core.save_pieces(self.too_large(core.rank), 2)
+                core.save_pieces(self.large(core.rank, size), 2)
             return caught.exception
 
-        before, after = self.world("room", 2, function), self.files("host-1")
-        for error in before:
-            self.assertEqual((error.host, error.process), ("host-1", 1), error)
-            self.assertGreaterEqual(error.needed_bytes, (8 << 20) - (1 << 10))
-            self.assertLess(error.free_bytes, 4 << 20)
-        self.assertEqual(len({str(error) for error in before}), 1)
-        self.assertEqual(self.states("room"), [names.SaveId(1, 1), names.WorldId(1)])
+        raised, after = self.world(name, 2, function), self.files("host-1")
+        self.assertEqual(len({str(error) for error in raised}), 1)
+        self.assertEqual(raised[0].host, "host-1")
+        self.assertGreaterEqual(raised[0].needed_bytes, size - (1 << 10))
         self.wait_until(lambda: self.files("host-1") <= after < 4 << 20)
+        return raised[0]
+
+    def test_a_save_without_room_fails_on_all_and_leaves_nothing(self):
+        size = 3 << 20  # fits alone
+        self.world(
+            "filler", 2, lambda core: core.save_pieces(self.large(core.rank, size), 1, block=True)
+        )
+        error = self.refused("room", size)
+        self.assertEqual(error.process, 1)
+        self.assertLess(error.free_bytes, size)
+        self.assertEqual(self.states("room"), [names.SaveId(1, 1), names.WorldId(1)])
         self.assertEqual(names.parse(self.check_restored("room", 2, 1, 2)), names.SaveId(1, 1))
+
+    def test_a_save_that_a_host_could_never_hold_is_not_created(self):
+        error = self.refused("never", 8 << 20)
+        self.assertEqual(error.metadata["memory_bytes"], str(4 << 20))
 
     # Bytes that the worker keeps of shards.
     def files(self, host):
