@@ -51,7 +51,7 @@ def run(order, rank, _):
     if found:
         check(state, found, size)
     save = lambda step: job.save(state_dict(step, size), step, extra={"rank": rank, "step": step}, block=True)
-    calls = {"restore": lambda: job.load(state), "leaving": lambda: job.leaving(0)}
+    calls = {"restore": lambda: job.load(state), "leaving": lambda: job_kills.leave(job)}
     return job_kills.live(order, rank, job, found.step if found else None, save, calls)
 
 

@@ -12,6 +12,7 @@ the server's world they are not: they report whom they were told to be lost, and
 """
 
 import contextlib
+import itertools
 import json
 import os
 import signal
@@ -27,7 +28,8 @@ import numpy as np
 
 import remesh
 from remesh import errors, job, storage
-from remesh.job import finishing, leaving, pieces, reserving, restoring, saving, worlds
+from remesh.job import finishing, pieces, reserving, restoring, saving, worlds
+from remesh.job.server_notice import ServerNotice
 from remesh.state import State
 from remesh.worker import LocalState
 
@@ -59,7 +61,7 @@ RESERVE_PHASES = {
 # Instead of the save of step + 2.
 CALL_PHASES = {
     "restore": (restoring.Restorer, "restore", "before"),
-    "leaving": (leaving.GroupNotice, "due", "before"),
+    "leaving": (ServerNotice, "due", "before"),
 }
 _HEAR_SECONDS = 30.0  # after which a process that has not been told is killed
 ONLY_FIRST = (
@@ -240,9 +242,16 @@ def run(order: Dict[str, Any], rank: int, group: Optional[SocketGroup]) -> Dict[
 
     calls = {
         "restore": lambda: core.restore_arrays(arrays_of(size)),
-        "leaving": lambda: core.leaving(0),
+        "leaving": lambda: leave(core),
     }
     return live(order, rank, core, found.step if found else None, save, calls)
+
+
+def leave(core: job.Core) -> None:
+    """Asks at every step whether to leave, until a process that died is named."""
+    for step in itertools.count():
+        core.leaving(step)
+        time.sleep(0.001)
 
 
 def live(

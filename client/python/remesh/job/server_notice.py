@@ -105,7 +105,7 @@ class ServerNotice:
         except errors.RemeshError as error:
             _LOG.info("%s is not reported: %s", by, error)
 
-    # Once: the process asks about no step meanwhile.
+    # Once: the process asks about no step until all have agreed.
     def _agree(self) -> None:
         with self._changed:
             if self._agreed is not None or self._error is not None:
