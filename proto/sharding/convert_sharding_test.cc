@@ -119,7 +119,7 @@ TEST(ConvertShardingTest, BadShardingsAreRefused) {
   EXPECT_THAT(Error(proto), HasSubstr("exclude each other"));
   proto.set_replicate_on_last_tile_dim(false);
   proto.set_last_tile_dims(0, xla::OpSharding::TUPLE);
-  EXPECT_THAT(Error(proto), HasSubstr("no type of subgroup"));
+  EXPECT_THAT(Error(proto), HasSubstr("is not a type of subgroup"));
   proto = Tiles({4}, {0, 1, 2, 3});
   proto.set_type(xla::OpSharding::MAXIMAL);
   EXPECT_THAT(Error(proto),

@@ -314,7 +314,7 @@ TEST(ListenTest, AFailureNamesItsCause) {
   ASSERT_TRUE(first.ok());
   const std::string taken = "127.0.0.1:" + std::to_string(first->port);
   EXPECT_EQ(ListenOn(taken, seconds(5)).status().message(),
-            "cannot listen on " + taken + ": Address already in use");
+            "listen_address: cannot listen on " + taken + ": Address already in use");
   EXPECT_FALSE(ListenOn("no such host:1", seconds(5)).ok());
 }
 
