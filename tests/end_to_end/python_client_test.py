@@ -148,12 +148,12 @@ class PythonClientTest(ClusterTest):
 
     def test_what_does_not_fit_is_named(self):
         rows = layout.replicated(self.devices)
-        state = self.first.create("jobs/test/states/huge", {"w": remesh.Array((1 << 44,), "f32", rows)})
         with self.assertRaises(errors.NoRoom) as caught:
-            state.allocate()
+            self.first.create("jobs/test/states/huge", {"w": remesh.Array((1 << 44,), "f32", rows)})
         self.assertEqual((caught.exception.host, caught.exception.needed_bytes), ("host-0", 2 * 4 << 44))
-        self.assertLess(caught.exception.free_bytes, 1 << 44)
-        state.delete(wait=20)
+        self.assertLess(int(caught.exception.metadata["memory_bytes"]), 1 << 44)
+        with self.assertRaises(errors.NotFound):
+            self.first.state("jobs/test/states/huge")
 
     def test_states_are_listed_without_their_arrays(self):
         state = self.ready("jobs/test/states/listed")

@@ -11,7 +11,6 @@
 #include "absl/strings/str_join.h"
 #include "base/error.h"
 #include "base/status_macros.h"
-#include "planner/values/element_type.h"
 #include "server/controller/states/state_labels.h"
 #include "server/controller/states/update_state.h"
 #include "server/controller/states/write_once.h"
@@ -149,30 +148,11 @@ int64_t MemoryOf(const v1::Register& registration) {
   return bytes;
 }
 
-int64_t BytesOf(const v1::Box& box, const std::string& element_type) {
-  const absl::StatusOr<planner::ElementType> type = planner::ParseElementType(element_type);
-  int64_t bits = type.ok() ? planner::BitWidth(*type) : 0;
-  for (int d = 0; d < box.lo_size(); ++d) bits *= box.hi(d) - box.lo(d);
-  return (bits + 7) / 8;
-}
-
-// The bytes of the host's shards.
-int64_t BytesOn(const PlacedState& placed, const HostPart& part) {
-  int64_t bytes = 0;
-  for (const v1::ShardSpec& shard : part.assignment.shards()) {
-    if (shard.array() >= placed.arrays.size()) continue;
-    bytes = AddBytes(bytes, BytesOf(shard.box(), placed.arrays[shard.array()].element_type()));
-  }
-  return bytes;
-}
-
 // RESOURCE_EXHAUSTED (HOST_MEMORY) if the host could not hold its part of the state even if it held
 // nothing else.
-absl::Status CheckMemory(const WorkerRegistry& workers, const std::string& host,
-                         const PlacedState& placed) {
+absl::Status CheckMemory(const WorkerRegistry& workers, const std::string& host, int64_t needed) {
   const int64_t memory = MemoryOf(workers.Find(host)->registration);
-  const int64_t needed = memory == 0 ? 0 : BytesOn(placed, placed.hosts.at(host));
-  if (needed <= memory) return absl::OkStatus();
+  if (memory == 0 || needed <= memory) return absl::OkStatus();
   return MakeError(
       absl::StatusCode::kResourceExhausted,
       absl::StrCat("host ", host, " would hold ", needed, " bytes of the state, and its worker ",
@@ -197,7 +177,7 @@ absl::Status States::CheckCreate(const CreateState& request) const {
   for (const auto& [host, part] : request.placed->hosts) {
     RETURN_IF_ERROR(CheckNotDrained(membership_, host));
     RETURN_IF_ERROR(CheckHost(membership_.workers(), host, part.devices));
-    RETURN_IF_ERROR(CheckMemory(membership_.workers(), host, *request.placed));
+    RETURN_IF_ERROR(CheckMemory(membership_.workers(), host, part.bytes));
   }
   if (state.write_once()) {
     RETURN_IF_ERROR(CheckKnowWriteOnce(*request.placed, membership_.workers()));

@@ -213,13 +213,7 @@ TEST_F(QuotaTest, AStateThatDoesNotFitIntoItsHostsMemoryIsRefused) {
   const auto refusal = [&](int64_t bytes) {
     CreateState create = Asked({"a"});
     auto placed = std::make_shared<PlacedState>(*create.placed);
-    placed->arrays.Clear();
-    placed->arrays.Add()->set_element_type("u8");
-    v1::Assignment& assignment = placed->hosts.at("a").assignment;
-    assignment.clear_shards();
-    v1::Box& box = *assignment.add_shards()->mutable_box();
-    box.add_lo(1);
-    box.add_hi(bytes + 1);
+    placed->hosts.at("a").bytes = bytes;
     create.placed = placed;
     create.request.set_validate_only(true);
     Clear();
