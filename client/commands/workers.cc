@@ -69,7 +69,11 @@ std::string SealedOf(const v1::StateManifest& manifest) {
   return absl::StrCat(manifest.sealed_shards(), "/", manifest.total_shards());
 }
 
-const char* PhaseOf(const v1::Worker& worker) { return worker.alive() ? "ALIVE" : "LOST"; }
+// A server of an earlier version tells no phase.
+const char* PhaseOf(const v1::Worker& worker) {
+  if (worker.phase() == v1::Worker::AWAY) return "AWAY";
+  return worker.alive() ? "ALIVE" : "LOST";
+}
 
 Table Rows(const google::protobuf::RepeatedPtrField<v1::Worker>& workers) {
   Table table({"NAME", "PHASE", "DRAINED", "INCARNATION", "DEVICES", "STATES", "BYTES", "OWED",
@@ -217,7 +221,7 @@ void AddWorkers(CLI::App& app, Command& command) {
     if (run != ListWorkers && run != Owed) AddName(*sub, kWorkerNames, options->name);
     if (run == ListWorkers) {
       sub->add_option("--phase", options->phase, "Only those in this phase")
-          ->transform(OneOf({"ALIVE", "LOST"}, /*ignore_case=*/true));
+          ->transform(OneOf({"ALIVE", "LOST", "AWAY"}, /*ignore_case=*/true));
     }
     if (run == Discard) {
       AddName(*sub, kStateNames, options->state, "STATE");
