@@ -85,7 +85,7 @@ class ReshardCommandTest(ClusterTest):
 
     def test_a_server_that_stays_away_leaves_the_outcome_unknown(self):
         """Regression: exit code 1 said that the move was refused or had failed."""
-        with self.waiting("jobs/cli/states/unknown", "--timeout", "1") as (process, name):
+        with self.waiting("jobs/cli/states/unknown", "--call-timeout", "1") as (process, name):
             self.cluster.kill_server()
             _, err = process.communicate(timeout=20)
             self.cluster.start_server()

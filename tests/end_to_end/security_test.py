@@ -9,7 +9,7 @@ from document import DocumentTest
 class SecurityTest(DocumentTest):
     def test_certificates_by_hand_work(self):
         output = self.run_commands("security.md", blocks=2)
-        self.assertRegex(output, r"(?m)^workers/host-a +yes ")
+        self.assertRegex(output, r"(?m)^workers/host-a +ALIVE ")
         self.assertRegex(output, r"(?m)^NAME +GENERATION")  # the list that the job may have
         for name, id_ in (("worker", "worker/host-a"), ("admin", "admin/me"), ("trainer", "job/quickstart/trainer")):
             with self.subTest(certificate=name):

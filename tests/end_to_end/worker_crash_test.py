@@ -56,7 +56,7 @@ class WorkerCrashTest(ClusterTest):
         self.wait_until("the state is LOST", lambda: self._state(name).phase == state_pb2.State.LOST)
         self.assertIn(victim, list(self._state(name).lost_hosts))
         self.assertRegex(self._table("states", "get", name), f"LOST HOSTS +NOT SEALED ON +WRITE\n{name} .* LOST .* {victim} +- +-\n")
-        self.assertRegex(self._table("workers", "list"), f"workers/{victim} +no ")
+        self.assertRegex(self._table("workers", "list"), f"workers/{victim} +LOST ")
         self._restart(victim)
         self.wait_until("the state is READY again", lambda: self._state(name).phase == state_pb2.State.READY)
         self.check_everywhere(name, 1, arrays)
