@@ -164,7 +164,7 @@ class LocalWorld {
       store_.get(),
       &queue_,
       &loan_queue_,
-      {.moving = [](const std::string&) { return false; },
+      {.moved_by = [](const std::string&) { return ""; },
        .changed = [](const v1::StateManifest&) {},
        .reserved = [this](const std::string& state,
                           const absl::Status& status) { calls_.Reserved(state, status); }}};
