@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One of the 16 processes of coordination_texts_test.py: RANK SIZE. Does what each line of its input
-asks, and prints the text of the error that it raised, "" if none."""
+"""One of the 16 processes of coordination_texts_test.py: RANK SIZE. Each line of its input names calls,
+which it makes at the same time, each in a world of its own. It prints the text of the error that
+each raised, "" if none."""
 
+import concurrent.futures
 import json
 import sys
 import time
@@ -55,31 +57,49 @@ def call(group, name, fault):
     }[name]()
 
 
+def text_of(function):
+    """Of the error that it raises."""
+    try:
+        function()
+    except errors.RemeshError as error:
+        return str(error)
+    return ""
+
+
+def join(client, name, order):
+    """The world of a call."""
+    place = Place(RANK, SIZE, order["attempt"])
+    return ServerGroup(
+        f"jobs/texts/worlds/{name}",
+        client.channel,
+        place,
+        deadline=order["deadline"],
+        host=f"host-{RANK}",
+    )
+
+
 def main():
     """See the module's comment."""
-    client, group = remesh.connect(), None
+    client, groups = remesh.connect(), {}
+    pool = concurrent.futures.ThreadPoolExecutor(16)
     for line in sys.stdin:
         order = json.loads(line)
-        text = ""
-        try:
-            if "join" in order:
-                coordination.use(None)
-                if group is not None:
-                    group.close()
-                place = Place(RANK, SIZE, order["join"])
-                group = ServerGroup(
-                    "jobs/texts/worlds/all",
-                    client.channel,
-                    place,
-                    deadline=order["deadline"],
-                    host=f"host-{RANK}",
-                )
-                coordination.reached_preemption_sync_point(0, group=group)
-            else:
-                call(group, order["call"], order["fault"])
-        except errors.RemeshError as error:
-            text = str(error)
-        print(json.dumps(text), flush=True)
+        if "join" in order:
+            coordination.use(None)
+            for group in groups.values():
+                group.close()
+            groups = {name: join(client, name, order) for name in order["join"]}
+            if "reached_preemption_sync_point" in groups:  # the main thread notices SIGTERM
+                reached = groups["reached_preemption_sync_point"]
+                coordination.reached_preemption_sync_point(0, group=reached)
+            said = "joined"
+        else:
+            made = {
+                name: pool.submit(text_of, lambda name=name: call(groups[name], name, order["fault"]))
+                for name in order["calls"]
+            }
+            said = {name: each.result() for name, each in made.items()}
+        print(json.dumps(said), flush=True)
 
 
 if __name__ == "__main__":
