@@ -5,10 +5,11 @@ import json
 import os
 import shutil
 import subprocess
-import time
 import unittest
 
 import job_kills
+from waiting import wait_until
+
 import remesh
 from remesh import job, local_group, storage
 from remesh.testing import LocalCluster
@@ -85,11 +86,9 @@ class DescribeTest(unittest.TestCase):
         """The host goes, with its memory."""
         self.cluster.workers[host].kill()
         shutil.rmtree(self.cluster.buffers / host)
-        give_up = time.monotonic() + 30
         for name in names:
-            while self.not_lost_yet(name, host):
-                self.assertLess(time.monotonic(), give_up)
-                time.sleep(0.05)
+            lost = lambda name=name: not self.not_lost_yet(name, host)
+            wait_until(lost, f"{name} says that {host} is lost")
 
     # States that do not say yet that the host is lost, of those that it holds.
     def not_lost_yet(self, name, host):

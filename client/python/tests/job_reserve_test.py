@@ -10,6 +10,7 @@ import unittest
 from unittest import mock
 
 import job_kills
+from waiting import wait_until
 
 import remesh
 from remesh import errors, job, local_group, names
@@ -59,12 +60,6 @@ class ReserveTest(unittest.TestCase):
     def reserved(self):
         """Those that are reserved."""
         return [each for each in self.states().values() if worlds.RESERVED in each.labels]
-
-    def wait_until(self, true, what):
-        give_up = time.monotonic() + _SECONDS
-        while not true():
-            self.assertLess(time.monotonic(), give_up, what)
-            time.sleep(0.02)
 
     # Waits until this process has its part of the next save's memory.
     def ready(self, core):
@@ -239,7 +234,7 @@ class ReserveTest(unittest.TestCase):
 
         with mock.patch.object(worlds.Worlds, "create", slow):
             self.world(older)
-        self.wait_until(lambda: not self.reserved(), "the old world's reservation stays")
+        wait_until(lambda: not self.reserved(), "the old world's reservation stays")
 
     def test_close_while_it_reserves_is_bounded(self):
         allocate, reserving_now = LocalState.allocate, threading.Event()

@@ -11,6 +11,7 @@ import unittest
 from unittest import mock
 
 import numpy as np
+from waiting import wait_until
 
 import remesh
 from remesh import errors, job, local_group, names, storage
@@ -149,12 +150,6 @@ class JobCase(unittest.TestCase):
             if not path.name.startswith(("agent", "lock")):  # what proves that it is the same host
                 shutil.rmtree(path)
         self.cluster.start_worker(host)
-
-    def wait_until(self, holds):
-        give_up = time.monotonic() + 60
-        while not holds():
-            self.assertLess(time.monotonic(), give_up)
-            time.sleep(0.02)
 
 
 class JobTest(JobCase):
@@ -407,7 +402,7 @@ class JobTest(JobCase):
                 labels={"remesh-written": "1"},
             )
             self.cluster.workers["host-1"].kill()
-            self.wait_until(lambda: client.state(left).phase == "LOST")
+            wait_until(lambda: client.state(left).phase == "LOST")
         self.check_restored("leftover", 2, 3, 2, hosts=["host-2", "host-3"], patience=60.0)
         self.cluster.start_worker("host-1")
         self.assertEqual(self.states("leftover"), [names.SaveId(1, 1), names.WorldId(2)])

@@ -23,6 +23,7 @@ from remesh.testing import LocalCluster
 from remesh.worker import LocalState
 
 from job_test import JobCase, World, values
+from waiting import wait_until
 
 _BIN = os.environ.get("REMESH_BIN_DIR", "build/release/bin")
 
@@ -53,7 +54,7 @@ class NoRoomTest(JobCase):
         self.assertEqual(len({str(error) for error in raised}), 1)
         self.assertEqual(raised[0].host, "host-1")
         self.assertGreaterEqual(raised[0].needed_bytes, size - (1 << 10))
-        self.wait_until(lambda: self.files("host-1") <= after < 4 << 20)
+        wait_until(lambda: self.files("host-1") <= after < 4 << 20)
         return raised[0]
 
     def test_a_save_without_room_fails_on_all_and_leaves_nothing(self):
@@ -254,9 +255,9 @@ class CommitTest(JobCase):
     # could tell.
     def test_a_committed_save_whose_host_is_away_is_no_failure(self):
         def dies(commit):
-            self.wait_until(lambda: commit._worlds.find(commit._local.name).phase == "READY")
+            wait_until(lambda: commit._worlds.find(commit._local.name).phase == "READY")
             self.cluster.workers["host-0"].kill()
-            self.wait_until(lambda: commit._worlds.find(commit._local.name).phase == "LOST")
+            wait_until(lambda: commit._worlds.find(commit._local.name).phase == "LOST")
             return wait(commit)
 
         def function(core):

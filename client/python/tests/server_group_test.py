@@ -1,17 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""ServerGroup beside a server that only pretends, for what a real one does seldom; and who says which process this is."""
+"""ServerGroup beside a fake server, for what a real one seldom does; and where a process finds its rank."""
 
 import concurrent.futures
 import queue
 import sys
 import threading
-import time
 import types
 import unittest
 from unittest import mock
 
 import grpc
 from fakes import Scripted, abort
+from waiting import wait_until
 
 from remesh import errors, server_group, world_place, world_session
 from remesh.server_group import ServerGroup
@@ -31,6 +31,14 @@ def refusal(code, message, reason="", **metadata):
         if reason
         else context.abort(code, message)
     )
+
+
+def silence(context):
+    """An answer of a script that comes when its caller has given up."""
+    gone = threading.Event()
+    if context.add_callback(gone.set):
+        gone.wait()
+    return pb.ExchangeResponse()
 
 
 class FakeCoordination(Scripted, coordination_pb2_grpc.CoordinationServiceServicer):
@@ -221,9 +229,7 @@ class ServerGroupTest(unittest.TestCase):
             pb.WorldEvent(over=pb.WorldEvent.Over(why="a member is lost", next_size=1))
         )
         self.fake.events.put("end")
-        give_up = time.monotonic() + 30
-        while group.failure() is None and time.monotonic() < give_up:
-            time.sleep(0.01)
+        wait_until(group.failure, "the member learns that its world is over")
         with self.assertRaisesRegex(errors.MemberLost, "0@host-0 is lost: killed") as raised:
             group.barrier("a")
         self.assertEqual(raised.exception.metadata["next_size"], "1")
@@ -257,7 +263,7 @@ class ServerGroupTest(unittest.TestCase):
         self.assertEqual([each.sequence for each in self.exchanges()], [0, 1])
 
     def test_a_server_that_does_not_answer_ends_the_group(self):
-        self.fake.scripts["Exchange"] = [lambda context: time.sleep(2)]
+        self.fake.scripts["Exchange"] = [silence]
         group = self.group(deadline=0.2)
         with mock.patch.object(server_group, "_GRACE_SECONDS", 0.2), self.assertRaises(
             errors.ServerAway
@@ -362,7 +368,7 @@ class ServerGroupTest(unittest.TestCase):
         with self.assertRaisesRegex(errors.BadArgument, "deadline"):
             self.group().barrier("a", deadline=float("inf"))
 
-    def test_rounds_that_fail_for_ever_do_not_pile_up(self):
+    def test_rounds_that_always_fail_do_not_pile_up(self):
         self.fake.scripts["Exchange"] = [refusal(FAILED, "names", "NAME_MISMATCH")]
         group = self.group()
         with mock.patch.object(server_group, "_FAILURES", 3):

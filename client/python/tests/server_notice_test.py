@@ -11,6 +11,7 @@ import unittest.mock
 
 import grpc
 import notice_laws
+from waiting import wait_until
 
 import remesh
 from remesh import coordination, errors
@@ -22,7 +23,8 @@ from remesh.testing import LocalCluster
 from remesh.world_place import Place
 
 _BIN = os.environ.get("REMESH_BIN_DIR", "build/release/bin")
-_MANY = 5000  # steps, of which each takes a moment
+_MANY = 5000  # steps, of which each takes _STEP_SECONDS
+_STEP_SECONDS = 0.005
 
 
 class Counting(grpc.UnaryUnaryClientInterceptor):
@@ -84,12 +86,28 @@ class ServerNoticeTest(unittest.TestCase):
                 reason = tells.get((group.rank, step))
                 if reason is not None:
                     notice.tell(*reason)
-                time.sleep(0.001)
+                time.sleep(_STEP_SECONDS)
                 return reason and reason[0]
 
             return notice_laws.run(notice, steps, before)
 
         return function
+
+    # Steps until all leave: the last one, and why. before(step) comes before each.
+    def leave(self, notice, before):
+        decision = Decision(notice)
+        decision.start()
+        for step in range(_MANY):
+            before(step)
+            if decision.at(step) is not None:
+                return step, decision.at(step)
+            time.sleep(_STEP_SECONDS)
+        return None
+
+    # The step at which all left, because of a resize.
+    def check_left(self, left):
+        self.assertEqual(len(set(left)), 1, left)
+        self.assertEqual(left[0][1], Reason.RESIZED)
 
     def remeshctl(self, *arguments):
         command = [f"{_BIN}/remeshctl", *arguments, "--server", self.cluster.server_address]
@@ -155,8 +173,7 @@ class ServerNoticeTest(unittest.TestCase):
                 notice.due(0)
                 notice.tell(Reason.TOLD_TO_GO)
                 group.wait_preempted(30)
-                while notice.due(1) is None:
-                    time.sleep(0.01)
+                wait_until(lambda: notice.due(1) is not None, "the other names its step")
             finally:
                 hangs.set()
 
@@ -167,42 +184,31 @@ class ServerNoticeTest(unittest.TestCase):
 
     def test_the_server_restarts_after_the_report(self):
         def function(notice, group):
-            decision = Decision(notice)
-            decision.start()
-            for step in range(_MANY):
+            def before(step):
                 if group.rank == 0 and step == 10:
                     notice.tell(Reason.RESIZED, 6)
                     self.cluster.kill_server()
                     self.cluster.start_server()
-                if decision.at(step) is not None:
-                    return step, decision.at(step)
-                time.sleep(0.01)
-            return None
 
-        left = self.world(3, function)
-        self.assertEqual(len(set(left)), 1, left)
-        self.assertEqual(left[0][1], Reason.RESIZED)
+            return self.leave(notice, before)
+
+        self.check_left(self.world(3, function))
 
     def test_remeshctl_resizes(self):
         asked = []
 
         def function(notice, group):
-            decision = Decision(notice)
-            decision.start()
-            for step in range(_MANY):
+            def before(step):
                 if group.rank == 0 and step == 10:
                     asked.append(self.remeshctl("jobs", "resize", "a", "-n", "6"))
-                if decision.at(step) is not None:
-                    if group.rank == 0:
-                        asked.append(self.remeshctl("jobs", "resize", "a", "-n", "5"))
-                    group.barrier("asked")
-                    return step, decision.at(step)
-                time.sleep(0.01)
-            return None
 
-        left = self.world(3, function)
-        self.assertEqual(len(set(left)), 1, left)
-        self.assertEqual(left[0][1], Reason.RESIZED)
+            left = self.leave(notice, before)
+            if group.rank == 0:
+                asked.append(self.remeshctl("jobs", "resize", "a", "-n", "5"))
+            group.barrier("asked")
+            return left
+
+        self.check_left(self.world(3, function))
         first, second = asked
         self.assertEqual(first.returncode, 0, first.stderr)
         self.assertIn("asked jobs/a/worlds/main to save, end and start again as 6", first.stderr)
@@ -228,7 +234,7 @@ class ServerNoticeTest(unittest.TestCase):
                     group.report_preemption("a test")
                 if coordination.reached_preemption_sync_point(step, group=group):
                     return step
-                time.sleep(0.005)
+                time.sleep(_STEP_SECONDS)
             return None
 
         with unittest.mock.patch.object(ServerNotice, "listen", lambda self: listen(self) or True):

@@ -21,6 +21,7 @@ import grpc
 import numpy as np
 from google.protobuf import any_pb2
 from google.rpc import error_details_pb2, status_pb2
+from waiting import wait_until
 
 from remesh import errors, lending
 from remesh.trainer import ExecutionFailed, Trainer
@@ -356,18 +357,12 @@ class TrainerTest(unittest.TestCase):
 
     def _expect_only_the_second_stands(self, trainer, cells):
         self.assertTrue(all(cell() is not None for cell in cells), "the worker has them")
-        self._until(lambda: self.handles.leases == 1)
+        wait_until(lambda: self.handles.leases == 1)
         with self.assertRaisesRegex(TimeoutError, "still has"):
             trainer.wait_returned(STATE, 0)
         self.handles.has = itertools.repeat(False)
         trainer.wait_returned(STATE)
         self.assertIsNone(cells[1]())
-
-    def _until(self, what):
-        give_up = time.monotonic() + 20
-        while not what():
-            self.assertLess(time.monotonic(), give_up)
-            time.sleep(0.01)
 
     def test_a_trainer_that_cannot_close_its_channels_ends_its_loans(self):
         trainer = self.start()

