@@ -554,8 +554,8 @@ void Core::Tick() {
     layouts_.DropUnused();
     trimmer.Trim();
     writer_->LookForFiles();
-    messages_.Wake();
-    Post([this] {
+    // After the messages that wait: no host counts as silent whose message has come.
+    messages_.Push([this] {
       Handle(server::Tick{});
       ShowGauges();
     });

@@ -1,9 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/turn_lane.h"
 
+#include <algorithm>
 #include <utility>
 
 namespace remesh::server {
+namespace {
+
+// A turn takes at least one in so many of the tasks that wait. So while k tasks come a turn, no more
+// than some k * kTurns wait, and each for a few times kTurns turns.
+constexpr size_t kTurns = 16;
+
+}  // namespace
 
 void TurnLane::Push(Strand::Task task) {
   {
@@ -38,12 +46,18 @@ void TurnLane::Wake() {
 
 // When the strand stops, it runs what was posted before: here all that waits.
 void TurnLane::Run() {
+  const size_t most = InTurn();
   for (size_t run = 0;; ++run) {
-    if (run == in_turn_ && strand_.Post([this] { Run(); })) return;
+    if (run == most && strand_.Post([this] { Run(); })) return;
     Strand::Task task = Next();
     if (task == nullptr) return;
     std::move(task)();
   }
+}
+
+size_t TurnLane::InTurn() {
+  absl::MutexLock lock(&mutex_);
+  return std::max(in_turn_, tasks_.size() / kTurns);
 }
 
 Strand::Task TurnLane::Next() {

@@ -11,7 +11,9 @@ namespace remesh::server {
 
 // Tasks of one kind on a strand that also runs others. They keep their order, but only so many of
 // them run in a turn; then the strand runs what else was posted, and the next turn comes after that.
-// So however many tasks wait here, all others wait for one turn of them. Thread-safe.
+// So however many tasks wait here, all others wait for one turn of them. Where many wait, a turn is a
+// part of these: so tasks that come faster than in_turn a turn do not pile up without bound.
+// Thread-safe.
 class TurnLane {
  public:
   // The strand must outlive every Push(), and have stopped before the lane ends.
@@ -28,6 +30,8 @@ class TurnLane {
  private:
   // Runs a turn. Posted once when a task is pushed that does not come quietly.
   void Run();
+  // How many tasks the turn that begins may run.
+  size_t InTurn();
   // The next task; null: none waits, and Push() posts the next turn.
   Strand::Task Next();
 

@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -63,6 +65,24 @@ TEST_F(TurnLaneTest, LanesTakeTurns) {
   posted.Notify();
   Await(done);
   EXPECT_EQ(order_, std::vector<std::string>({"1", "2", "3", "a", "4", "b", "c"}));
+}
+
+// Regression: a caller whose calls each made thousands of commands filled the memory with them.
+TEST_F(TurnLaneTest, TasksThatComeFasterThanATurnDoNotPileUp) {
+  constexpr size_t kRounds = 2000, kPushed = 10;
+  static_assert(kPushed > kInTurn);
+  size_t waiting = 0, most = 0, rounds = 0;
+  absl::Notification done;
+  std::function<void()> round = [&] {
+    for (size_t i = 0; i < kPushed; ++i) lane_.Push([&] { --waiting; });
+    most = std::max(most, waiting += kPushed);
+    if (++rounds == kRounds) return done.Notify();
+    strand_.Post([&] { round(); });
+  };
+  strand_.Post([&] { round(); });
+  Await(done);
+  EXPECT_LE(most, 20 * kPushed);
+  EXPECT_EQ(waiting, 0u);
 }
 
 TEST_F(TurnLaneTest, ATaskMayPush) {

@@ -106,6 +106,7 @@ class CommandedStream : public WorkerSink {
         on_assigned_(std::move(on_assigned)) {}
 
   bool Begin(StreamId stream) override {
+    stream_ = stream;
     StreamMessage first{.stream = stream};
     *first.message.mutable_register_() = WorkerIdentity(host_, device_, 1);
     core_.OnStreamMessage(
@@ -117,12 +118,17 @@ class CommandedStream : public WorkerSink {
     if (message.has_assign_state()) on_assigned_();
   }
   void SendLater(LaterCommands) override {}
-  void Close(const absl::Status&) override {}
+  void Close(const absl::Status&) override { closed_ = true; }
+
+  StreamId stream() const { return stream_; }
+  bool closed() const { return closed_; }
 
  private:
   Core& core_;
   const std::string host_;
   const int64_t device_;
+  std::atomic<StreamId> stream_ = 0;
+  std::atomic<bool> closed_ = false;
   const std::function<void()> on_welcome_, on_assigned_;
 };
 
@@ -385,6 +391,84 @@ TEST_F(TurnsTest, ACallWaitsForAFewCommandsOfAllThatAnEventSends) {
   ASSERT_TRUE(Create(state).ok());
   AwaitAll(kHosts + 1);
   EXPECT_LE(PlaceOf("caller"), 100);
+}
+
+// Regression: with many messages before its heartbeat, a host counted as silent.
+TEST_F(TurnsTest, AHostIsNotLostWhileItsHeartbeatWaits) {
+  StopServer();
+  core_options_.controller.lost_after = std::chrono::seconds(1);
+  StartServer();
+  absl::Notification attached, pushed, heard;
+  std::atomic<bool> lost = false;
+  const auto stream = std::make_shared<CommandedStream>(
+      *core_, "host", 0,
+      [&] {
+        attached.Notify();
+        pushed.WaitForNotification();  // the strand stands still: no tick
+      },
+      [] {});
+  core_->OpenStream(stream, "caller");
+  attached.WaitForNotification();
+  for (int i = 0; i < 1300; ++i) {
+    core_->OnStreamMessage({}, [] { absl::SleepFor(absl::Milliseconds(1)); });
+  }
+  StreamMessage beat{.stream = stream->stream()};
+  beat.message.mutable_heartbeat();
+  core_->OnStreamMessage(std::move(beat), [&] {
+    lost = stream->closed();
+    heard.Notify();
+  });
+  pushed.Notify();
+  heard.WaitForNotification();
+  EXPECT_FALSE(lost);
+}
+
+// Calls that come again and again, from many callers, leave every turn of the strand to a message.
+TEST_F(TurnsTest, AFloodOfCallsHoldsUpAMessageForOneTurn) {
+  constexpr int kCallers = 100, kBefore = 1000;
+  std::atomic<int> calls = 0, at_message = 0;
+  std::atomic<bool> ends = false;
+  absl::Notification heard;
+  std::function<void(const std::string&)> ask = [&](const std::string& caller) {
+    core_->Call(
+        v1::ListWorkersRequest(),
+        [&, caller](const absl::StatusOr<Reply>&) {
+          if (++calls == kBefore) {
+            core_->OnStreamMessage({}, [&] {
+              at_message = calls.load();
+              heard.Notify();
+            });
+          }
+          if (!ends) ask(caller);
+        },
+        caller);
+  };
+  for (int i = 0; i < kCallers; ++i) ask(absl::StrCat("caller", i));
+  heard.WaitForNotification();
+  EXPECT_LE(at_message, kBefore + 32);
+  ends = true;
+  core_->Shutdown();  // no call is answered after it
+}
+
+// The same for heartbeats, which do not wake the strand.
+TEST_F(TurnsTest, AFloodOfCallsHoldsUpAHeartbeatUntilTheNextTick) {
+  std::atomic<bool> ends = false;
+  absl::Notification heard;
+  std::function<void(const std::string&)> ask = [&](const std::string& caller) {
+    core_->Call(
+        v1::ListWorkersRequest(),
+        [&, caller](const absl::StatusOr<Reply>&) {
+          if (!ends) ask(caller);
+        },
+        caller);
+  };
+  for (int i = 0; i < 100; ++i) ask(absl::StrCat("caller", i));
+  StreamMessage beat;
+  beat.message.mutable_heartbeat();
+  core_->OnStreamMessage(std::move(beat), [&] { heard.Notify(); });
+  heard.WaitForNotification();
+  ends = true;
+  core_->Shutdown();
 }
 
 TEST_F(TurnsTest, ShutdownEndsWatchesThatWait) {
