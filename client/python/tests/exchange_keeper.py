@@ -20,6 +20,7 @@ from remesh.world_place import Place
 VICTIM = 5
 MODES = ("barrier", "agree", "broadcast", "gather", "gather_all")
 STOPPED_SECONDS = 4.0  # the deadline of a round that lacks a stopped member
+LATE_SECONDS = 3.0  # the deadline of a round to which one comes too late
 DEADLINE = 60.0
 
 
@@ -124,9 +125,9 @@ def one_round(group, number):
     if kind == "gather_all":
         return group.gather_all("g", mine)
     if kind == "late" and is_odd:
-        time.sleep(0.5)
+        time.sleep(2 * LATE_SECONDS)
     if kind == "late":
-        return group.barrier("l", 0.3)
+        return group.barrier("l", LATE_SECONDS)
     return group.broadcast("r", mine, odd)
 
 

@@ -9,19 +9,19 @@ import pathlib
 import signal
 import subprocess
 import sys
-import tempfile
 import unittest
+
+from launch_case import LaunchCase
 
 from remesh.testing import LocalCluster
 
 _BIN = os.environ.get("REMESH_BIN_DIR", "build/release/bin")
 _JOB = pathlib.Path(__file__).with_name("launch_job.py")
-_SECONDS = 60
 
 
 @contextlib.contextmanager
 def stopped(pid):
-    """The process stands still meanwhile."""
+    """The process stands still inside the block."""
     os.kill(pid, signal.SIGSTOP)
     try:
         yield
@@ -29,29 +29,16 @@ def stopped(pid):
         os.kill(pid, signal.SIGCONT)
 
 
-class ResizeTest(unittest.TestCase):
+class ResizeTest(LaunchCase):
 
     def setUp(self):
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.folder = pathlib.Path(folder.name)
-        self.errors = open(self.folder / "err", "w+")
-        self.addCleanup(self.errors.close)
+        super().setUp()
         self.cluster = LocalCluster(_BIN, 1, 1).__enter__()
         self.addCleanup(self.cluster.close)
 
     def start(self, *options):
-        self.launcher = subprocess.Popen(
-            [sys.executable, "-m", "remesh", "launch", *options]
-            + ["--socket", self.cluster.worker_socket("host-0"), "--", sys.executable]
-            + [str(_JOB), str(self.folder)],
-            stdout=subprocess.PIPE,
-            stderr=self.errors,
-            text=True,
-        )
-        self.addCleanup(self.launcher.stdout.close)
-        self.addCleanup(self.launcher.wait)
-        self.addCleanup(self.launcher.kill)
+        program = [sys.executable, str(_JOB), str(self.folder)]
+        self.launch(*options, "--socket", self.cluster.worker_socket("host-0"), "--", *program)
 
     # What the ranks of the next world said first, by rank, and the steps that the
     # world before saved.
@@ -80,9 +67,6 @@ class ResizeTest(unittest.TestCase):
         command += ["--server", self.cluster.server_address]
         return subprocess.run(command, text=True, capture_output=True, check=False)
 
-    def said(self):
-        return (self.folder / "err").read_text()
-
     def test_a_job_is_resized(self):
         self.start("-n", "2", "--min", "2", "--max", "4")
         self.world(2)
@@ -104,8 +88,7 @@ class ResizeTest(unittest.TestCase):
         self.assertIn("99 processes were asked for: --min is 2, --max is 4\n", self.said())
         self.assertNotIn("died", self.said())
         self.assertEqual(self.resize(3, "another").returncode, 1)
-        (self.folder / "ended").touch()
-        self.assertEqual(self.launcher.wait(_SECONDS), 0, self.said())
+        self.assertEqual(self.finish(), 0, self.said())
         late = self.resize(3)
         self.assertEqual(late.returncode, 1)
         self.assertIn("its world is over and has no members", late.stderr)

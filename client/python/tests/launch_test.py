@@ -10,17 +10,17 @@ import pathlib
 import select
 import signal
 import statistics
-import subprocess
 import sys
-import tempfile
 import time
 import unittest
+
+from launch_case import LaunchCase
 
 from remesh import launch
 from remesh.launch import Ended
 
 _RANK = pathlib.Path(__file__).with_name("launch_rank.py")
-_SECONDS = 30
+_SECONDS = 60
 
 
 class DecisionTest(unittest.TestCase):
@@ -71,28 +71,12 @@ class DecisionTest(unittest.TestCase):
         self.assertEqual(Ended({0: -6, 1: -6, 2: 1}).lost(), 1)
 
 
-class LaunchTest(unittest.TestCase):
-
-    def setUp(self):
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.folder = pathlib.Path(folder.name)
-        self.errors = open(self.folder / "err", "w+")
-        self.addCleanup(self.errors.close)
+class LaunchTest(LaunchCase):
 
     def start(self, *options, command=None, behaviour="", **environment):
         light = [] if behaviour.startswith("resize") else ["-I", "-S"]  # without remesh
         rank = [sys.executable, *light, str(_RANK), str(self.folder), behaviour]
-        self.launcher = subprocess.Popen(
-            [sys.executable, "-m", "remesh", "launch", *options, "--", *(command or rank)],
-            stdout=subprocess.PIPE,
-            stderr=self.errors,
-            text=True,
-            env={**os.environ, **environment},
-        )
-        self.addCleanup(self.launcher.stdout.close)
-        self.addCleanup(self.launcher.wait)
-        self.addCleanup(self.launcher.kill)
+        self.launch(*options, "--", *(command or rank), **environment)
 
     # The next line of a rank that has the field.
     def heard(self, field):
@@ -111,14 +95,6 @@ class LaunchTest(unittest.TestCase):
             found[fields["rank"]] = fields
         self.assertEqual(sorted(found), list(range(size)))
         return found
-
-    def said(self):
-        return (self.folder / "err").read_text()
-
-    # The exit status, once all ranks have been told that the job is done.
-    def finish(self):
-        (self.folder / "ended").touch()
-        return self.launcher.wait(_SECONDS)
 
     def wait_gone(self, pids):
         for pid in pids:

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A process of world_test.py: MODE. Which of them it is, RANK and WORLD_SIZE say. Prints one JSON object a line."""
+"""A process of world_test.py: MODE. RANK and WORLD_SIZE say which of them it is. Prints one JSON object
+a line."""
 
 import json
 import os
@@ -16,6 +17,7 @@ from remesh.job.committing import Commit
 from remesh.server_group import ServerGroup
 
 SIZE = 1 << 16
+_LATE = 2.0  # the deadline of a round to which process 0 comes too late
 
 
 def say(**fields):
@@ -68,10 +70,10 @@ def rounds(client):
             ),
             names=caught(lambda: group.barrier("a" if group.rank == 0 else "b")),
             late=caught(
-                lambda: group.barrier("late", deadline=0.5) if group.rank else time.sleep(2)
+                lambda: group.barrier("late", deadline=_LATE) if group.rank else time.sleep(2 * _LATE)
             ),
             # Whoever was absent is told so when it comes.
-            told=caught(lambda: group.barrier("late", deadline=0.5) if group.rank == 0 else None),
+            told=caught(lambda: group.barrier("late", deadline=_LATE) if group.rank == 0 else None),
             failure=caught(fail),
             decided=exchange(
                 group, "sum", bytes([group.rank]), lambda each: bytes([sum(one[0] for one in each)])
