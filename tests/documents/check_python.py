@@ -15,7 +15,7 @@ OF_THE_PACKAGE = {
     "client": {"create_from", "state_stub", "reshard_stub"}, "move": {"failure_of"}, "buffers": {"open_all", "identity", "FileMap"},
     "layout": {"Hlo", "Named", "Placement", "Boxes", "Written", "arrays_of", "device_list"},
     "errors": {"to_fields", "execution", "from_grpc", "from_status", "to_bytes", "from_bytes", "error_info", "info_of", "tls_hint", "add_tls_hint", "describe_status"},
-    "group": {"show_ranks", "show_groups", "check_equal"}, "server_group": {"payload_bytes", "agree_on", "gather_all", "leaf_groups", "AgreedStep", "on_preempted", "wait_preempted", "report_preemption", "agree_step", "end_agreement"},
+    "group": {"show_ranks", "show_groups", "check_equal"}, "server_group": {"payload_bytes", "agree_on", "gather_all", "leaf_groups", "step_agreement"},
     "testing": {"Process", "alive", "log_tail", "has_gpus", "start_keeper"},
 }
 

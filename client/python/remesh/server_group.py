@@ -5,7 +5,6 @@ It needs no framework, no device and no worker. Every call ends: with its result
 with the names of who did not come, or at once with the name of a process that died.
 """
 
-import dataclasses
 import hashlib
 import logging
 import socket
@@ -15,16 +14,15 @@ from typing import Any, Callable, Iterable, List, Mapping, Optional, Sequence
 
 import grpc
 
-from remesh import calls, errors, forks
+from remesh import errors, forks
 from remesh.group import check_devices
+from remesh.member_calls import MemberCalls
+from remesh.step_agreement import StepAgreement
 from remesh.v1 import coordination_pb2, coordination_pb2_grpc
 from remesh.world_place import Place, present_place
-from remesh.world_session import Session, is_away
+from remesh.world_session import Session
 
 _LOG = logging.getLogger("remesh")
-# By which a call outlives the round's deadline, so that the server's answer
-# comes first.
-_GRACE_SECONDS = 10.0
 _LEAVE_SECONDS = 5.0
 _OVER_SECONDS = 1.0  # from an answer to the same word on the stream
 _PAYLOAD_BYTES = 4 << 20  # of one member in one round
@@ -43,19 +41,7 @@ _OF_ONE_ROUND = (
     "MEMBER_LEFT",
     "TOO_LARGE",
 )
-_NOT_BACK = "JOIN_AGAIN"  # of a call that comes before its member has joined again
 _MODE = coordination_pb2.Contribution
-
-
-@dataclasses.dataclass(frozen=True)
-class AgreedStep:
-    """The step at which all processes leave; those who do not ask about it leave at the next that
-    they ask about. next_size: of the next world; 0: not said. resize: the processes are to start
-    again with another size, not told to go."""
-
-    step: int
-    next_size: int = 0
-    resize: bool = False
 
 
 class ServerGroup:
@@ -65,8 +51,8 @@ class ServerGroup:
     A process that dies: the others raise MemberLost, which names it as rank@host, in the call that
     waits for it and in every later one; so do they if it is stopped for 10 s. A process that is
     stuck: BarrierTimeout at the deadline, with the names of all who did not come. The server may
-    restart: calls go on. After MemberLost, WorldOver or StaleEpoch the world is over; processes that
-    are to go on make another ServerGroup, in a world of another epoch.
+    restart: calls go on. After MemberLost, WorldOver or StaleEpoch the world is over; processes
+    that are to go on make another ServerGroup, in a world of another epoch.
     """
 
     def __init__(
@@ -85,21 +71,20 @@ class ServerGroup:
         """scope: jobs/{job}/worlds/{world}. channel: returns one to the server, as
         Client.channel(). place: None: what the launcher says (world_place.py). deadline: seconds
         that a call waits for the others. forming: seconds until the world has formed. away: seconds
-        without a word of the server after which calls give it up. host: that errors name; "": the machine's. data: at most 4 KiB, which the others find in `members`, by
-        rank; in a world of thousands only that of rank 0.
+        without a message of the server after which calls give it up. host: that errors name; "":
+        the machine's. data: at most 4 KiB, which the others find in `members`, by rank; in a world
+        of thousands only that of rank 0.
 
         RankTaken names a living process that has the rank, once it was waited for; BarrierTimeout;
         ServerTooOld; ServerAway; BadArgument."""
         self.scope, self._channel, self._deadline = scope, channel, _checked(deadline)
+        away = _checked(away)
         self._fork = forks.ForkGuard(f"the group {scope}")
-        self._away = _checked(away)
         self._closed = False
-        self._agreement: Optional[grpc.Future] = None
-        self._ends_agreement = False
         self._sequence = 0
         self._lock = threading.Lock()
         self._finished: List[coordination_pb2.FinishedRound] = []
-        # How often they were told, now and when the member called.
+        # How often they were sent, now and when the member called.
         self._told = self._asked = 0
         self._session = Session(
             scope,
@@ -111,6 +96,7 @@ class ServerGroup:
             data=data,
             deadline=_checked(forming),
         )
+        self._calls = MemberCalls(self._session, channel, away)
         membership = self._session.membership
         self.rank, self.epoch = membership.rank, membership.epoch
         self.members = membership.members
@@ -195,65 +181,9 @@ class ServerGroup:
         """This process, as errors name it: "3@host-b"."""
         return f"{self.rank}@{self.members[self.rank].host}"
 
-    def preempted(self) -> Optional[coordination_pb2.WorldEvent.Preempt]:
-        """What the server said of the world's end by request; None: nothing. In any thread."""
-        return self._session.preempted
-
-    def on_preempted(self, call: Callable[[], None]) -> None:
-        """Calls it whenever the server says so, in another thread; now if it has said so."""
-        self._session.on_preempted(call)
-
-    def wait_preempted(self, seconds: float) -> bool:
-        """Whether the server says so in that time, or the world is over. In any thread."""
-        return self._session.wait_preempted(seconds)
-
-    def report_preemption(self, by: str, next_size: int = 0, *, resize: bool = False) -> None:
-        """Asks all processes to agree on a step and leave, which on_preempted() tells. next_size: of
-        the next world; 0: not said. resize: see Preempt of coordination.proto. In any thread.
-
-        WorldOver; RemeshError (WORLD_LEAVES) if they have agreed."""
-        request = coordination_pb2.ReportPreemptionRequest(
-            scope=self.scope, by=by, next_size=next_size, resize=resize, epoch=self.epoch
-        )
-        stub = lambda: coordination_pb2_grpc.CoordinationServiceStub(self._channel())
-        deadline = time.monotonic() + self._away
-        while True:
-            try:
-                stub().ReportPreemption(request, timeout=_GRACE_SECONDS)
-                return
-            except grpc.RpcError as error:
-                again_later = is_away(error) and time.monotonic() < deadline
-                if not again_later or self._ends_agreement or self._session.over:
-                    raise errors.from_grpc(error) from None
-            except ValueError as error:  # gRPC's, for a channel that is closed
-                raise errors.Closed(str(error)) from None
-            calls.pause(self._channel)
-
-    def agree_step(self, asked: int) -> "AgreedStep":
-        """The step at which all processes leave, once all have called this. asked: the highest step
-        that this one asked about; -1: none. In any thread, one at a time.
-
-        RemeshError (MEMBER_LEFT) if one has left; BarrierTimeout; MemberLost."""
-        request = coordination_pb2.AgreeStepRequest(
-            scope=self.scope,
-            epoch=self.epoch,
-            rank=self.rank,
-            nonce=self._session.nonce,
-            step=asked,
-        )
-        agreed = self._call(
-            "AgreeStep", request, "leaving", time.monotonic() + self._deadline
-        )
-        self._session.set_agreed(agreed)
-        return AgreedStep(agreed.step, agreed.preempt.next_size, agreed.preempt.resize)
-
-    def end_agreement(self) -> None:
-        """agree_step() and report_preemption() end, also later ones. In any thread."""
-        with self._lock:
-            self._ends_agreement = True
-            waits = self._agreement
-        if waits is not None:
-            waits.cancel()
+    def step_agreement(self) -> StepAgreement:
+        """Through which its processes agree on a step and leave."""
+        return StepAgreement(self._session, self._calls, self._deadline)
 
     def close(self) -> None:
         """Leaves the world: rounds that need this process fail with MemberLeft. May be called
@@ -300,7 +230,7 @@ class ServerGroup:
         give_up = time.monotonic() + (deadline or self._deadline)
         while True:
             try:
-                response = self._call("Exchange", request, name, give_up)
+                response = self._call(request, name, give_up)
             except errors.RemeshError as error:
                 failed = self._failed(request, error)
                 if failed is None:
@@ -309,53 +239,13 @@ class ServerGroup:
             if self._finish(request, _OK, "", response.digest):
                 return list(response.payloads)
 
-    # Repeats the call while the server is away: it knows the round by its
-    # sequence, and the step by the member.
-    def _call(self, method: str, request: Any, what: str, give_up: float) -> Any:
-        while True:
-            if method == "Exchange":
-                with self._lock:
-                    self._asked = self._told
-            left = max(give_up - time.monotonic(), 0.001)
-            request.timeout.FromNanoseconds(int(left * 1e9))
-            try:
-                return self._try(method, request, left + _GRACE_SECONDS)
-            except grpc.RpcError as error:
-                self._check_repeats(error, what, give_up)
-            except (grpc.FutureCancelledError, ValueError) as error:  # of a closed channel
-                raise errors.Closed(str(error)) from None
-            calls.pause(self._channel)
-            self._session.wait_joined(min(give_up, self._away_until()))
-            over = self._session.over
-            if over is not None and not _may_be_answered(over):
-                raise over
+    def _call(self, request: Any, name: str, give_up: float) -> Any:
+        return self._calls.call(self._send, request, name, give_up)
 
-    def _try(self, method: str, request: Any, seconds: float) -> Any:
-        stub = coordination_pb2_grpc.CoordinationServiceStub(self._channel())
-        if method != "AgreeStep":
-            return getattr(stub, method)(request, timeout=seconds)
-        waits = stub.AgreeStep.future(request, timeout=seconds)
+    def _send(self, stub: Any, request: Any, seconds: float) -> Any:
         with self._lock:
-            self._agreement = waits
-            ended = self._ends_agreement
-        if ended:
-            waits.cancel()
-        return waits.result()
-
-    # Raises the error of a call unless it may come again.
-    def _check_repeats(self, error: grpc.RpcError, what: str, give_up: float) -> None:
-        typed = _typed(error, what)
-        now = time.monotonic()
-        if not is_away(error) or now >= give_up or self._ends_agreement:
-            raise typed from None
-        if now >= self._away_until():
-            text = f"{what}: nothing was heard of the server for {self._session.silence():.0f} s"
-            raise errors.ServerAway(f"{text}: {typed.message}") from None
-        if typed.reason == _NOT_BACK and self._session.over is not None:
-            raise self._session.over from None
-
-    def _away_until(self) -> float:
-        return time.monotonic() - self._session.silence() + self._away
+            self._asked = self._told
+        return stub.Exchange(request, timeout=seconds)
 
     # The error of a round: the next one may follow it, or the world is over.
     # None: the round is to be asked for again.
@@ -370,8 +260,8 @@ class ServerGroup:
         return again(self._session.end(error))
 
     # Keeps what a server that restarts needs to know of the round. False if the
-    # member has told it since it called that it does not have the outcome: that
-    # must stay so, and the server answers the same again.
+    # member has joined again since it called, and so said that it does not have
+    # the outcome: that must stay so, and the server answers the same again.
     def _finish(
         self,
         request: coordination_pb2.ExchangeRequest,
@@ -415,7 +305,7 @@ class ServerGroup:
             stub = coordination_pb2_grpc.CoordinationServiceStub(self._channel())
             stub.Leave(request, timeout=_LEAVE_SECONDS)
         except (grpc.RpcError, ValueError, errors.RemeshError) as error:
-            _LOG.info("%s: process %d leaves untold: %s", self.scope, self.rank, error)
+            _LOG.info("%s: process %d leaves, but cannot say so: %s", self.scope, self.rank, error)
 
 
 def _checked(deadline: float) -> float:
@@ -441,16 +331,3 @@ def _digest(parts: Sequence[bytes]) -> bytes:
     for part in parts:
         whole.update(len(part).to_bytes(8, "little") + part)
     return whole.digest()[:_DIGEST_BYTES]
-
-
-def _typed(error: grpc.RpcError, what: str) -> errors.RemeshError:
-    typed = errors.from_grpc(error)
-    if error.code() == grpc.StatusCode.DEADLINE_EXCEEDED and errors.error_info(error) is None:
-        return errors.ServerAway(f"{what}: the server did not answer in time")
-    return typed
-
-
-# Whether the server may know the outcome of a round that this member came to,
-# although the world is over.
-def _may_be_answered(over: errors.RemeshError) -> bool:
-    return isinstance(over, (errors.MemberLost, errors.WorldOver))

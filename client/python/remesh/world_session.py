@@ -38,8 +38,8 @@ _BROKEN = (
 
 @dataclasses.dataclass(frozen=True)
 class Membership:
-    """What the server said when the world formed. members: by rank; of a world that is too large for
-    all to be sent to all, that of rank 0 alone."""
+    """What the server said when the world formed. members: by rank; of a world that is too large
+    for all to be sent to all, that of rank 0 alone."""
 
     epoch: int
     rank: int
@@ -63,10 +63,11 @@ class Session:
         data: bytes,
         deadline: float,
     ):
-        """channel: to the server as it is now. finished: the rounds to tell when joining again.
+        """channel: to the server as it is now. finished: the rounds to send when joining again.
         deadline: seconds to wait until the world has formed.
 
         RankTaken, BarrierTimeout, ServerTooOld, ServerAway, BadArgument."""
+        self.scope = scope
         self._channel, self._finished = channel, finished
         self.nonce = secrets.token_bytes(16)
         self._request = coordination_pb2.JoinRequest(
@@ -84,14 +85,14 @@ class Session:
         )
         self._changed = threading.Condition()
         self._stream: Optional[grpc.Future] = None
-        self._heard = time.monotonic()
+        self._last_active = time.monotonic()
         self._is_in = False
         self._closed = False
         self._refused_at: Optional[float] = None
         self._lost: Optional[coordination_pb2.WorldEvent.MemberLost] = None
         self._membership: Optional[Membership] = None
         self._over: Optional[errors.RemeshError] = None
-        self._spoke = time.monotonic()
+        self._last_event = time.monotonic()
         self._preempted: Optional[coordination_pb2.WorldEvent.Preempt] = None
         self._agreed: Optional[coordination_pb2.AgreeStepResponse] = None
         self._on_preempted: Callable[[], None] = lambda: None
@@ -134,7 +135,7 @@ class Session:
     def silence(self) -> float:
         """Seconds since the server last said something."""
         with self._changed:
-            return time.monotonic() - self._spoke
+            return time.monotonic() - self._last_event
 
     @property
     def preempted(self) -> Optional[coordination_pb2.WorldEvent.Preempt]:
@@ -156,7 +157,7 @@ class Session:
             return self._changed.wait_for(known, seconds)
 
     def set_agreed(self, agreed: coordination_pb2.AgreeStepResponse) -> None:
-        """What to tell of it when joining again."""
+        """What to send of it when joining again."""
         with self._changed:
             self._agreed = agreed
 
@@ -214,7 +215,7 @@ class Session:
         stub = coordination_pb2_grpc.CoordinationServiceStub(self._channel())
         stream = stub.Join(self._join_request())
         with self._changed:
-            self._stream, self._heard = stream, time.monotonic()
+            self._stream, self._last_active = stream, time.monotonic()
             closed = self._closed
         if closed:
             stream.cancel()
@@ -243,7 +244,7 @@ class Session:
     def _take(self, event: coordination_pb2.WorldEvent) -> None:
         kind = event.WhichOneof("event")
         with self._changed:
-            self._heard = self._spoke = time.monotonic()
+            self._last_active = self._last_event = time.monotonic()
             if kind == "formed":
                 self._is_in = True
                 if self._membership is None:
@@ -298,10 +299,10 @@ class Session:
     def _notice_silence(self) -> None:
         with self._changed:
             while not (self._closed or self._over):
-                silent = time.monotonic() - self._heard
+                silent = time.monotonic() - self._last_active
                 if self._stream is not None and silent >= _SILENCE_SECONDS:
                     _LOG.info("%s: the server is silent: joins again", self._request.scope)
-                    self._heard = time.monotonic()
+                    self._last_active = time.monotonic()
                     self._stream.cancel()
                 self._changed.wait(max(_SILENCE_SECONDS - silent, 0.1))
 

@@ -11,9 +11,10 @@ from unittest import mock
 
 import grpc
 from fakes import Scripted, abort
+from google.protobuf import empty_pb2
 from waiting import wait_until
 
-from remesh import errors, server_group, world_place, world_session
+from remesh import errors, member_calls, server_group, world_place, world_session
 from remesh.server_group import ServerGroup
 from remesh.v1 import coordination_pb2 as pb
 from remesh.v1 import coordination_pb2_grpc
@@ -76,9 +77,10 @@ class FakeCoordination(Scripted, coordination_pb2_grpc.CoordinationServiceServic
         return self.answer("Exchange", request, context, default)
 
     def Leave(self, request, context):
-        from google.protobuf import empty_pb2
-
         return self.answer("Leave", request, context, empty_pb2.Empty())
+
+    def ReportPreemption(self, request, context):
+        return self.answer("ReportPreemption", request, context, empty_pb2.Empty())
 
 
 class ServerGroupTest(unittest.TestCase):
@@ -149,6 +151,16 @@ class ServerGroupTest(unittest.TestCase):
         for each in (second, third):
             each.timeout.CopyFrom(first.timeout)
             self.assertEqual(each, first)
+
+    def test_a_call_is_repeated_also_when_the_agreement_on_a_step_has_ended(self):
+        self.fake.scripts["Exchange"] = [
+            refusal(UNAVAILABLE, "restarting"),
+            pb.ExchangeResponse(digest=b"d"),
+        ]
+        group = self.group()
+        group.step_agreement().end()
+        group.barrier("a")
+        self.assertEqual([each.sequence for each in self.exchanges()], [0, 0])
 
     def test_a_member_that_joins_again_tells_its_rounds_since_its_last_ok_one(self):
         group = self.group()
@@ -265,7 +277,7 @@ class ServerGroupTest(unittest.TestCase):
     def test_a_server_that_does_not_answer_ends_the_group(self):
         self.fake.scripts["Exchange"] = [silence]
         group = self.group(deadline=0.2)
-        with mock.patch.object(server_group, "_GRACE_SECONDS", 0.2), self.assertRaises(
+        with mock.patch.object(member_calls, "GRACE_SECONDS", 0.2), self.assertRaises(
             errors.ServerAway
         ):
             group.barrier("a")

@@ -68,11 +68,10 @@ class JaxNotice:
 
 
 class JaxServerNotice:
-    """JaxNotice for SIGTERM, and ServerNotice for all else. Which of them comes first is equal on all
-    processes, since the step of each is."""
+    """JaxNotice for SIGTERM, and ServerNotice for all else. Which of them comes first is equal on
+    all processes, since the step of each is."""
 
     def __init__(self, members: ServerGroup):
-        self._group = members
         self._jax = JaxNotice(members)
         self._server = ServerNotice(members, listens=False)
 
@@ -80,7 +79,7 @@ class JaxServerNotice:
         """Notice.due()."""
         reason = self._server.due(step)
         if reason is None:
-            asked = self._group.preempted()
+            asked = self._server.preempted()
             self._jax.expect_resize(asked is not None and asked.resize)
             reason = self._jax.due(step)
             if reason is not None and asked is not None and asked.next_size:

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Leaving at a step that the server lets all processes agree on: steps cost no call.
 
-Who is told to go reports it to the server, which tells all processes by the streams of their
-world. A thread of each then says the highest step that its process has asked about, and the process
-asks about no other until the answer is there: one step above the highest of all.
+A process that must leave reports it to the server, which sends that to all processes by the
+streams of their world. A thread of each then sends the highest step that its process has asked
+about, and the process asks about no other until the answer is there: one step above the highest of
+all.
 """
 
 import logging
@@ -14,10 +15,12 @@ from typing import Optional, Tuple
 from remesh import errors
 from remesh.job import signals
 from remesh.job.leaving import Reason, ask_for_size
-from remesh.server_group import AgreedStep, ServerGroup, again
+from remesh.server_group import ServerGroup, again
+from remesh.step_agreement import AgreedStep
+from remesh.v1 import coordination_pb2
 
 _LOG = logging.getLogger("remesh")
-_HEARD_SECONDS = 5.0  # a report that is not heard of again in this time is repeated
+_REPEAT_SECONDS = 5.0  # a report that the server has not passed on in this time is repeated
 _JOIN_SECONDS = 5.0
 _NEVER = 1 << 62
 _Told = Tuple[Reason, int]
@@ -30,10 +33,11 @@ class ServerNotice:
     def __init__(self, members: ServerGroup, listens: bool = True):
         """listens: whether to notice SIGTERM, from the first due() on."""
         self._group = members
+        self._agreement = members.step_agreement()
         self._listens = listens
         self._listener: Optional[signals.Listener] = None
         # Of what the thread does: None ends it, () is a preemption that the
-        # server told. A signal handler may put something in at any time.
+        # server sent. A signal handler may put something in at any time.
         self._tasks: "queue.SimpleQueue[Optional[Tuple]]" = queue.SimpleQueue()
         self._thread: Optional[threading.Thread] = None
         self._changed = threading.Condition()
@@ -64,12 +68,17 @@ class ServerNotice:
             ask_for_size(agreed.next_size)
         return Reason.RESIZED if agreed.resize else Reason.TOLD_TO_GO
 
+    def preempted(self) -> Optional[coordination_pb2.WorldEvent.Preempt]:
+        """What the server last said of a report; None: nothing."""
+        return self._agreement.preempted()
+
     def listen(self) -> bool:
-        """Hears the server, and notices SIGTERM, from now on. Whether it can notice it."""
+        """Notices SIGTERM, and what the server sends, from now on. Whether it can notice
+        SIGTERM."""
         if self._thread is None:
             self._thread = threading.Thread(target=self._work, name="remesh-leaving", daemon=True)
             self._thread.start()
-            self._group.on_preempted(lambda: self._tasks.put(()))
+            self._agreement.on_preempted(lambda: self._tasks.put(()))
         if self._listens and self._listener is None:
             self._listener = signals.Listener(lambda: self.tell(Reason.TOLD_TO_GO))
         return self._listener is not None and self._listener.is_installed
@@ -83,7 +92,7 @@ class ServerNotice:
         if self._listener is not None:
             self._listener.close()
         self._tasks.put(None)
-        self._group.end_agreement()
+        self._agreement.end()
         if self._thread is not None:
             self._thread.join(_JOIN_SECONDS)
 
@@ -94,14 +103,14 @@ class ServerNotice:
             else:
                 self._agree()
 
-    # Until the server's word comes back: it forgets what it was told if it
-    # restarts before any process heard it.
+    # Until the report comes back from the server, which loses it if it restarts
+    # before any process has received it.
     def _report(self, reason: Reason, next_size: int) -> None:
         by = f"{reason.name} of process {self._group.name}"
         try:
-            self._group.report_preemption(by, next_size, resize=reason == Reason.RESIZED)
-            while not self._group.wait_preempted(_HEARD_SECONDS):
-                self._group.report_preemption(by, next_size, resize=reason == Reason.RESIZED)
+            self._agreement.report(by, next_size, resize=reason == Reason.RESIZED)
+            while not self._agreement.wait_preempted(_REPEAT_SECONDS):
+                self._agreement.report(by, next_size, resize=reason == Reason.RESIZED)
         except errors.RemeshError as error:
             _LOG.info("%s is not reported: %s", by, error)
 
@@ -115,7 +124,7 @@ class ServerNotice:
         agreed: Optional[AgreedStep] = None
         failed: Optional[errors.RemeshError] = None
         try:
-            agreed = self._group.agree_step(asked)
+            agreed = self._agreement.agree(asked)
         except errors.RemeshError as error:
             failed = error
             if isinstance(error, errors.MemberLeft):  # the job ends: it is too late
