@@ -9,7 +9,7 @@ from typing import Any, Callable, Optional
 import grpc
 
 from remesh import errors
-from remesh.member_calls import GRACE_SECONDS, MemberCalls
+from remesh.member_calls import GRACE_SECONDS, MemberCalls, is_unanswered
 from remesh.v1 import coordination_pb2
 from remesh.world_session import Session, is_away
 
@@ -66,7 +66,8 @@ class StepAgreement:
                 self._calls.stub().ReportPreemption(request, timeout=GRACE_SECONDS)
                 return
             except grpc.RpcError as error:
-                again_later = is_away(error) and time.monotonic() < deadline
+                no_answer = is_away(error) or is_unanswered(error)
+                again_later = no_answer and time.monotonic() < deadline
                 if not again_later or self._ended or self._session.over:
                     raise errors.from_grpc(error) from None
             except ValueError as error:  # gRPC's, for a channel that is closed

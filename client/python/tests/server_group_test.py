@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""ServerGroup beside a fake server, for what a real one seldom does; and where a process finds its rank."""
+"""ServerGroup beside a fake server, for what a real one seldom does; and where a process finds its
+rank."""
 
 import concurrent.futures
 import queue
@@ -14,7 +15,7 @@ from fakes import Scripted, abort
 from google.protobuf import empty_pb2
 from waiting import wait_until
 
-from remesh import errors, member_calls, server_group, world_place, world_session
+from remesh import errors, member_calls, server_group, step_agreement, world_place, world_session
 from remesh.server_group import ServerGroup
 from remesh.v1 import coordination_pb2 as pb
 from remesh.v1 import coordination_pb2_grpc
@@ -43,7 +44,8 @@ def silence(context):
 
 
 class FakeCoordination(Scripted, coordination_pb2_grpc.CoordinationServiceServicer):
-    """A world of two, of which this process is 1. Streams end when `broken` is put into `events`; other items are sent."""
+    """A world of two, of which this process is 1. Streams end when `broken` is put into `events`;
+    other items are sent."""
 
     def __init__(self):
         super().__init__()
@@ -161,6 +163,14 @@ class ServerGroupTest(unittest.TestCase):
         group.step_agreement().end()
         group.barrier("a")
         self.assertEqual([each.sequence for each in self.exchanges()], [0, 0])
+
+    def test_a_report_of_a_preemption_is_repeated_while_the_server_does_not_answer(self):
+        no_answer = lambda context: silence(context) and empty_pb2.Empty()
+        self.fake.scripts["ReportPreemption"] = [no_answer, empty_pb2.Empty()]
+        with mock.patch.object(step_agreement, "GRACE_SECONDS", 0.2):
+            self.group().step_agreement().report("SIGTERM of process 1@host-1")
+        reports = self.fake.of(pb.ReportPreemptionRequest)
+        self.assertEqual([each.by for each in reports], ["SIGTERM of process 1@host-1"] * 2)
 
     def test_a_member_that_joins_again_tells_its_rounds_since_its_last_ok_one(self):
         group = self.group()
