@@ -42,14 +42,27 @@ def rate(series: str, by: str = "", labels: str = "", over: str = "$__rate_inter
     return f"sum{groups} ({function}({series}{{CHOSEN{labels}}}[{over}]))"
 
 
+def ratio(part: str, whole: str) -> str:
+    """Nothing where the whole is 0."""
+    return f"{part} / ({whole} > 0)"
+
+
+def states(phase: str) -> str:
+    return f'sum(remesh_states{{CHOSEN,phase="{phase}"}})'
+
+
+def workers(alive: str) -> str:
+    return f'sum(remesh_workers{{CHOSEN,alive="{alive}"}})'
+
+
 FIRING = 'ALERTS{alertname=~"Remesh.*",alertstate="firing",namespace=~"$namespace"}'
 # Each is 0 while all is well. Without a server there are no series: then the row is empty, and an alert fires.
 HEALTH = (
     ("server", 'count(up{CHOSEN,job="remesh-server"}) - sum(up{CHOSEN,job="remesh-server"})'),
     ("journal", "max(remesh_journal_behind{CHOSEN}) + max(remesh_journal_lost{CHOSEN}) + max(remesh_journal_full{CHOSEN})"),
-    ("workers silent", 'sum(remesh_workers{CHOSEN,alive="false"})'),
-    ("states lost", 'sum(remesh_states{CHOSEN,phase="lost"})'),
-    ("states degraded", 'sum(remesh_states{CHOSEN,phase="degraded"})'),
+    ("workers silent", workers("false")),
+    ("states lost", states("lost")),
+    ("states degraded", states("degraded")),
     ("moves failed", 'round(sum(increase(remesh_executions_total{CHOSEN,outcome="failed"}[$__rate_interval])))'),
     ("digest mismatches", "round(sum(increase(remesh_worker_digest_mismatches_total{CHOSEN}[$__rate_interval])))"),
 )
@@ -59,11 +72,11 @@ BOARDS = {
         Panel("Is anything wrong?", "Green: nothing. Red: how many servers, workers, states or moves are in trouble, and since when.", "none", HEALTH, kind="state-timeline", width=16),
         Panel("Firing alerts", "Of this namespace; each has a runbook. Empty: none fires.", "none", FIRING, "{{alertname}} {{severity}} {{instance}}", kind="table"),
         stat("Servers that answer", "Servers that answer scrapes; more than one in a namespace is wrong.", "none", 'sum(up{CHOSEN,job="remesh-server"})'),
-        stat("Workers attached", "Registered workers that send heartbeats.", "none", 'sum(remesh_workers{CHOSEN,alive="true"})'),
-        stat("Workers silent", "Registered workers that do not.", "none", 'sum(remesh_workers{CHOSEN,alive="false"})'),
-        stat("States ready", "States that can be read and moved.", "none", 'sum(remesh_states{CHOSEN,phase="ready"})'),
-        stat("States lost", "States with shards that no worker holds.", "none", 'sum(remesh_states{CHOSEN,phase="lost"})'),
-        stat("States degraded", "States that have lost copies; other workers hold all of them.", "none", 'sum(remesh_states{CHOSEN,phase="degraded"})'),
+        stat("Workers attached", "Registered workers that send heartbeats.", "none", workers("true")),
+        stat("Workers silent", "Registered workers that do not.", "none", workers("false")),
+        stat("States ready", "States that can be read and moved.", "none", states("ready")),
+        stat("States lost", "States with shards that no worker holds.", "none", states("lost")),
+        stat("States degraded", "States that have lost copies; other workers hold all of them.", "none", states("degraded")),
         stat("Moves running", "Executions that have not ended.", "none", "sum(remesh_executions_running{CHOSEN})"),
         stat("Workers drained", "Nothing new is placed on them: remeshctl workers drain.", "none", "sum(remesh_workers_drained{CHOSEN})"),
         stat("Journal behind", "1: the journal went back in time, and nothing is decided.", "none", "max(remesh_journal_behind{CHOSEN})"),
@@ -74,11 +87,11 @@ BOARDS = {
         Panel("States by phase", "States of all jobs.", "none", "sum by (phase) (remesh_states{CHOSEN})", "{{phase}}"),
         Panel("Moves by outcome", "Executions that ended, in the time shown.", "none", rate("remesh_executions_total", "outcome", over="$__range"), "{{outcome}}"),
         Panel("Moves that succeed, objective 99.5 %", "Share of moves that succeeded, of those that succeeded or failed in the time shown. Below 99.5 % the objective is missed.", "percentunit",
-              rate("remesh_executions_total", "", ',outcome="succeeded"', "$__range") + " / (" + rate("remesh_executions_total", "", ',outcome=~"succeeded|failed"', "$__range") + " > 0)"),
+              ratio(rate("remesh_executions_total", "", ',outcome="succeeded"', "$__range"), rate("remesh_executions_total", "", ',outcome=~"succeeded|failed"', "$__range"))),
         Panel("Duration of moves, median", "From the request to the end.", "s", quantile(0.5, "remesh_execution_seconds")),
         Panel("Duration of moves, 99th percentile", "From the request to the end.", "s", quantile(0.99, "remesh_execution_seconds")),
         Panel("Transfer time, measured over predicted", "All seconds of the transfers that succeeded in the time shown over those predicted. Far above 1: set the capacities of workers; remeshctl topology get shows them.", "none",
-              rate("remesh_execution_transfer_seconds_total", over="$__range") + " / (" + rate("remesh_execution_predicted_seconds_total", over="$__range") + " > 0)"),
+              ratio(rate("remesh_execution_transfer_seconds_total", over="$__range"), rate("remesh_execution_predicted_seconds_total", over="$__range"))),
         Panel("Transfer time, measured over predicted, 90th percentile", "Of single moves: far above 1, some are much slower than their plans say.", "none", quantile(0.9, "remesh_execution_transfer_ratio")),
         Panel("Bytes moved", "Moved by executions when they end: between hosts and inside them.", "Bps", rate("remesh_execution_bytes_total", "path"), "{{path}}"),
         Panel("Transfer rate", "Received from other hosts, window by window.", "Bps", rate("remesh_worker_transfer_bytes_total", "", ',direction="received"')),
@@ -103,8 +116,8 @@ BOARDS = {
         Panel("Errors by reason", "Attempts and commands that failed on workers.", "cps", rate("remesh_worker_errors_total", "reason"), "{{reason}}"),
         Panel("Memory for shards and staging", "Reserved for shards and staging.", "bytes", "sum by (node) (remesh_worker_buffer_bytes{CHOSEN})", "{{node}}"),
         Panel("Memory for shards on GPUs", "Reserved in the GPUs' own memory; 0 where shards are in files.", "bytes", "sum by (node) (remesh_worker_device_buffer_bytes{CHOSEN})", "{{node}}"),
-        Panel("Memory for shards, of the limit", "A move needs room for both generations.", "percentunit", "sum by (node) (remesh_worker_buffer_bytes{CHOSEN}) / (sum by (node) (remesh_worker_buffer_max_bytes{CHOSEN}) > 0)", "{{node}}"),
-        Panel("Reuse of retired files", "Asked for by a later generation of the state, by what came of it.", "cps", rate("remesh_worker_recycled_files_total", "outcome"), "{{outcome}}"),
+        Panel("Memory for shards, of the limit", "A move needs room for both generations.", "percentunit", ratio("sum by (node) (remesh_worker_buffer_bytes{CHOSEN})", "sum by (node) (remesh_worker_buffer_max_bytes{CHOSEN})"), "{{node}}"),
+        Panel("Reuse of retired files", "Files that a later generation of the state tried to reuse, by outcome.", "cps", rate("remesh_worker_recycled_files_total", "outcome"), "{{outcome}}"),
         Panel("NCCL communicators", "Attempts between GPUs, by whether they made communicators or used those of an earlier one.", "none", rate("remesh_worker_nccl_communicators_total", "outcome", over="$__range"), "{{outcome}}"),
         Panel("Plans without a digest", "Attempts whose plan an older server named without a digest.", "none", rate("remesh_worker_plans_not_compared_total", "node", over="$__range"), "{{node}}"),
         Panel("Workers attached to the server", "1 while the server has welcomed the worker.", "none", "min by (node) (remesh_worker_attached{CHOSEN})", "{{node}}"),
@@ -115,14 +128,14 @@ BOARDS = {
     "planner": [
         Panel("Plans by source", "Plans given, by where they came from.", "cps", rate("remesh_planning_seconds_count", "cache"), "{{cache}}"),
         Panel("Plan cache hit ratio", "Share of requests whose plan was in the cache.", "percentunit",
-              "1 - " + rate("remesh_planning_seconds_count", "", ',cache="miss"') + " / (" + rate("remesh_planning_seconds_count") + " > 0)"),
+              "1 - " + ratio(rate("remesh_planning_seconds_count", "", ',cache="miss"'), rate("remesh_planning_seconds_count"))),
         Panel("Time to answer with a plan, 99th percentile", "By source.", "s", quantile(0.99, "remesh_planning_seconds", "cache"), "{{cache}}"),
         Panel("Time to compute a plan, 99th percentile", "Time in the planner itself, without plans made ahead.", "s", quantile(0.99, "remesh_planner_compute_seconds")),
         Panel("Planning load", "Seconds a second, plans made ahead included.", "s", rate("remesh_plan_cache_compute_seconds_total")),
         Panel("Planning time saved by the cache", "Seconds of planning that the cache saved, in the time shown.", "s", rate("remesh_plan_cache_saved_seconds_total", "tier", over="$__range"), "{{tier}}"),
         Panel("Cache hits", "By tier, and whether the same devices asked.", "cps", rate("remesh_plan_cache_hits_total", "tier, kind"), "{{tier}} {{kind}}"),
         Panel("Cache misses", "By tier; the disk is asked after memory.", "cps", rate("remesh_plan_cache_misses_total", "tier"), "{{tier}}"),
-        Panel("Cache size, of the limit", "Bytes kept of those allowed.", "percentunit", "sum by (tier) (remesh_plan_cache_bytes{CHOSEN}) / (sum by (tier) (remesh_plan_cache_max_bytes{CHOSEN}) > 0)", "{{tier}}"),
+        Panel("Cache size, of the limit", "Bytes kept of those allowed.", "percentunit", ratio("sum by (tier) (remesh_plan_cache_bytes{CHOSEN})", "sum by (tier) (remesh_plan_cache_max_bytes{CHOSEN})"), "{{tier}}"),
         Panel("Plans in the cache", "Structures; names of one structure share theirs.", "none", "sum by (tier) (remesh_plan_cache_plans{CHOSEN})", "{{tier}}"),
         Panel("Plan names in the cache", "A name is a plan for a certain set of devices.", "none", "sum by (tier) (remesh_plan_cache_entries{CHOSEN})", "{{tier}}"),
         Panel("Pinned plans", "Plan names that no limit evicts.", "none", "sum by (tier) (remesh_plan_cache_pinned{CHOSEN})", "{{tier}}"),
@@ -131,16 +144,16 @@ BOARDS = {
         Panel("Requests that waited for an equal one", "Callers that waited while the plan of an equal request was computed.", "cps", rate("remesh_plan_cache_single_flight_waits_total")),
         Panel("Plans made ahead", "In the time shown.", "none", rate("remesh_plan_precompute_computed_total", over="$__range")),
         Panel("Plans made ahead that were used", "Of those made ahead in the time shown.", "percentunit",
-              rate("remesh_plan_precompute_used_total", over="$__range") + " / (" + rate("remesh_plan_precompute_computed_total", over="$__range") + " > 0)"),
+              ratio(rate("remesh_plan_precompute_used_total", over="$__range"), rate("remesh_plan_precompute_computed_total", over="$__range"))),
         Panel("Plans waiting to be made ahead", "Plans that were asked for ahead.", "none", "sum(remesh_plan_precompute_waiting{CHOSEN})"),
     ],
     "control": [
         Panel("Calls by method", "Calls that ended, on servers and workers.", "reqps", rate("grpc_server_handled_total", "grpc_service, grpc_method") + " > 0", "{{grpc_service}}/{{grpc_method}}"),
-        Panel("Calls that failed, by code", "A watch that its caller or a restart ends is no failure and does not count; nor does a call that its caller cancels.", "reqps",
+        Panel("Calls that failed, by code", "Watches that their caller or a restart ends do not count, nor do calls that their caller cancels.", "reqps",
               rate("grpc_server_handled_total", "grpc_method, grpc_code", ',grpc_type="unary",grpc_code!~"OK|Canceled"') + " > 0 or "
               + rate("grpc_server_handled_total", "grpc_method, grpc_code", ',grpc_type!="unary",grpc_code!~"OK|Canceled|DeadlineExceeded|Unavailable"') + " > 0", "{{grpc_method}} {{grpc_code}}"),
         Panel("Server errors, objective 0.1 %", "Share of unary calls that end in Unavailable, Internal, Unknown or DataLoss. The objective is at most 0.1 %.", "percentunit",
-              rate("grpc_server_handled_total", "", ',grpc_type="unary",grpc_code=~"Unavailable|Internal|Unknown|DataLoss"') + " / (" + rate("grpc_server_handled_total", "", ',grpc_type="unary"') + " > 0)"),
+              ratio(rate("grpc_server_handled_total", "", ',grpc_type="unary",grpc_code=~"Unavailable|Internal|Unknown|DataLoss"'), rate("grpc_server_handled_total", "", ',grpc_type="unary"'))),
         Panel("Latency of unary calls, 99th percentile", "By method.", "s", quantile(0.99, "grpc_server_handling_seconds", "grpc_method", ',grpc_type="unary"'), "{{grpc_method}}"),
         Panel("Latency of unary calls, median", "By method.", "s", quantile(0.5, "grpc_server_handling_seconds", "grpc_method", ',grpc_type="unary"'), "{{grpc_method}}"),
         Panel("Calls started", "By kind of call.", "reqps", rate("grpc_server_started_total", "grpc_type"), "{{grpc_type}}"),

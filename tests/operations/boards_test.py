@@ -24,6 +24,15 @@ def boards() -> list:
     return [json.loads(path.read_text()) for path in sorted((CHART / "files" / "dashboards").glob("*.json"))]
 
 
+def rules() -> list:
+    return yaml.safe_load((CHART / "files" / "rules.yaml").read_text())["groups"]
+
+
+def level(value: float, steps: list) -> str:
+    """The colour of a value."""
+    return next(step["color"] for step in reversed(steps) if step["value"] is None or value >= step["value"])
+
+
 def plain(expression: str) -> str:
     """With values in place of Grafana's variables."""
     return expression.replace("$__rate_interval", "5m").replace("$__range", "1h").replace("$namespace", ".*").replace("$job", ".+").replace("$instance", ".+")
@@ -91,8 +100,7 @@ class BoardsTest(unittest.TestCase):
 
     def test_what_alerts_watch_has_a_good_and_a_bad_colour(self):
         """A panel that shows a series which a simple rule compares with a number says where it turns bad."""
-        rules = yaml.safe_load((CHART / "files" / "rules.yaml").read_text())["groups"]
-        watched = {found[1] for group in rules for rule in group["rules"] if "alert" in rule
+        watched = {found[1] for group in rules() for rule in group["rules"] if "alert" in rule
                    for found in [re.fullmatch(r"(remesh_\w+)(?:\{[^}]*\})? (?:>|==|<) [\d.]+", rule["expr"])] if found}
         self.assertGreater(len(watched), 6)
         plain_panels = {name: [panel for panel, expression in self.panels() if re.fullmatch(rf"(?:sum|max|min)(?: by \([\w, ]+\))? ?\({name}\{{.*\}}\)", expression)]
@@ -101,6 +109,28 @@ class BoardsTest(unittest.TestCase):
             self.assertTrue(found, name)
             for panel in found:
                 self.assertIn("thresholds", panel["fieldConfig"]["defaults"], panel["title"])
+
+    def test_panels_turn_bad_where_alerts_fire(self):
+        """Of rules that compare a series, or two of them divided, with a number."""
+        selector = lambda text: re.sub(r'(namespace|job|instance)=~"[^"]*",?', "", text).replace("{}", "")
+        series = lambda text: set(re.findall(r"(?:remesh|process)_\w+(?:\{[^}]*\})?", selector(text)))
+        compared = set()
+        for rule in (rule for group in rules() for rule in group["rules"] if "alert" in rule):
+            found = re.fullmatch(r"(.*) (>|==) ([\d.]+)", rule["expr"])
+            if not found or not series(found[1]) or re.search(r"[a-z]\(", selector(found[1])):
+                continue
+            limit = float(found[3])
+            for panel, expression in self.panels():
+                steps = panel["fieldConfig"]["defaults"].get("thresholds", {}).get("steps")
+                if not steps or series(expression) != series(found[1]) or "rate(" in expression:
+                    continue
+                compared.add(rule["alert"])
+                fires = limit if found[2] == "==" else limit * 1.001 or 1
+                still = limit + 1 if found[2] == "==" else limit * 0.999
+                with self.subTest(rule["alert"], panel=panel["title"]):
+                    self.assertNotEqual(level(fires, steps), "green")
+                    self.assertIn(level(still, steps), ("green", "orange"))
+        self.assertGreaterEqual(len(compared), 10, compared)
 
     def test_objectives_can_be_seen(self):
         found = {panel["title"]: panel["fieldConfig"]["defaults"] for panel, _ in self.panels() if "objective" in panel["title"]}
@@ -126,7 +156,7 @@ class BoardsTest(unittest.TestCase):
         for board in boards():
             self.assertEqual([each["name"] for each in board["annotations"]["list"]], ["Moves", "Failed moves"])
 
-    def test_watches_that_end_are_no_failures(self):
+    def test_watches_that_end_do_not_count_as_failures(self):
         expression = next(expression for panel, expression in self.panels() if panel["title"] == "Calls that failed, by code")
         unary, streams = expression.split(" or ")
         self.assertIn('grpc_type="unary",grpc_code!~"OK|Canceled"', unary)
