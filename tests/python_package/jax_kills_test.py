@@ -20,7 +20,7 @@ class JaxToldTest(job_told_test.ToldTest):
     def make_keeper(self, job):
         os.environ.update(PYTHONPATH=str(support.MODULES), JAX_PLATFORMS="cpu")
         program = (support.VENV / "bin" / "python", _HERE / "jax_kills_process.py")
-        return job_kills.Keeper(self.cluster, 3, f"jax-{job}"[:60], program, hear=True)
+        return job_kills.Keeper(self.cluster, 3, f"jax-{job}"[:60], program, told=True)
 
 
 if __name__ == "__main__":

@@ -16,19 +16,19 @@ import job_told_test  # noqa: E402  pylint: disable=wrong-import-position
 class TorchKillsTest(job_kills_test.KillsTest):
 
     def make_keeper(self, job):
-        return make_keeper(self.cluster, job, hear=False)
+        return make_keeper(self.cluster, job, told=False)
 
 
 class TorchToldTest(job_told_test.ToldTest):
 
     def make_keeper(self, job):
-        return make_keeper(self.cluster, job, hear=True)
+        return make_keeper(self.cluster, job, told=True)
 
 
-def make_keeper(cluster, job, hear):
+def make_keeper(cluster, job, told):
     os.environ.update(PYTHONPATH=str(support.MODULES), GLOO_SOCKET_IFNAME="lo", OMP_NUM_THREADS="1")
     program = (support.VENV / "bin" / "python", _HERE / "torch_kills_process.py")
-    return job_kills.Keeper(cluster, 3, f"torch-{job}"[:60], program, hear)
+    return job_kills.Keeper(cluster, 3, f"torch-{job}"[:60], program, told)
 
 
 if __name__ == "__main__":

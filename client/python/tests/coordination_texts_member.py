@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """One of the 16 processes of coordination_texts_test.py: RANK SIZE. Each line of its input names calls,
-which it makes at the same time, each in a world of its own. It prints the text of the error that
+which it makes at the same time, each in its own world. It prints the text of the error that
 each raised, "" if none."""
 
 import concurrent.futures

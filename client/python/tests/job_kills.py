@@ -63,7 +63,7 @@ CALL_PHASES = {
     "restore": (restoring.Restorer, "restore", "before"),
     "leaving": (ServerNotice, "due", "before"),
 }
-_HEAR_SECONDS = 30.0  # after which a process that has not been told is killed
+_TOLD_SECONDS = 30.0  # after which a process that has not been told is killed
 ONLY_FIRST = (
     *("update begins", "update ends", "delete begins", "delete ends"),
     *("reserve", "reserve created"),
@@ -275,7 +275,7 @@ def live(
         core.close()
         return report
     if not early or dies(order, rank):
-        await_reserved(core)  # the others hear in the barrier of one that dies in it
+        await_reserved(core)  # the others are told in the barrier of one that dies in it
     core._group.barrier("reserved")
     if not early and dies(order, rank):
         die_at(order)
@@ -287,7 +287,7 @@ def _child(order, rank, listener, port) -> None:
     size = len(order["sockets"])
     group = None
     try:
-        if order["hear"]:
+        if order["told"]:
             attempt = f"{os.getppid()}.{order['number']}"
             os.environ.update(
                 REMESH_RANK=str(rank), REMESH_WORLD_SIZE=str(size), REMESH_ATTEMPT=attempt
@@ -338,14 +338,14 @@ def _run_world(order: Dict[str, Any]) -> List[Dict[str, Any]]:
 
 
 # Waits for the victim, and then kills the others, as a supervisor does, unless
-# they are to hear of it; without a victim waits for all.
+# they are to be told of it; without a victim waits for all.
 def _await_death(order, children: List[int]) -> None:
     victim = order["killer"] if order["victim"] == "all" else order["victim"]
     others = [child for rank, child in enumerate(children) if rank != victim]
     if victim is not None:
         # Its id stays its own until all have ended.
         os.waitid(os.P_PID, children[victim], os.WEXITED | os.WNOWAIT)
-        late = threading.Timer(_HEAR_SECONDS if order["hear"] else 0, _kill_all, [children[0]])
+        late = threading.Timer(_TOLD_SECONDS if order["told"] else 0, _kill_all, [children[0]])
         late.start()
         for child in others:
             os.waitpid(child, 0)
@@ -373,10 +373,10 @@ class Keeper:
         processes: int,
         job_name: str,
         program: Sequence[str] = (sys.executable, __file__),
-        hear: bool = False,
+        told: bool = False,
     ):
-        """hear: the processes are a world of the server, and hear of a death."""
-        self._cluster, self._job, self._hear = cluster, job_name, hear
+        """told: the processes form a world of the server and are told of a death."""
+        self._cluster, self._job, self._told = cluster, job_name, told
         self._number = 0
         self._sockets = [cluster.worker_socket(host) for host in cluster.host_names[:processes]]
         self._process = subprocess.Popen(
@@ -396,7 +396,7 @@ class Keeper:
         self._number += 1
         order = {
             "number": self._number,
-            "hear": self._hear,
+            "told": self._told,
             "job": self._job,
             "sockets": self._sockets,
             "server": self._cluster.server_address,

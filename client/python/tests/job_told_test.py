@@ -19,7 +19,7 @@ class ToldTest(job_kills_test.KillsCase):
         self.seconds = []
 
     def make_keeper(self, job):
-        return job_kills.Keeper(self.cluster, job_kills_test.PROCESSES, job, hear=True)
+        return job_kills.Keeper(self.cluster, job_kills_test.PROCESSES, job, told=True)
 
     def check_told(self, reports, victim):
         if victim == "all":

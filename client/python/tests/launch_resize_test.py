@@ -77,7 +77,7 @@ class ResizeTest(LaunchCase):
             self.assertEqual(self.resize(4).returncode, 0)
             self.assertEqual(self.resize(2).returncode, 0)
         world = self.next_world(2)
-        # While one is told to go.
+        # While one process has SIGTERM.
         with stopped(world[0]["pid"]):
             os.kill(world[1]["pid"], signal.SIGTERM)
             self.assertEqual(self.resize(3).returncode, 0)

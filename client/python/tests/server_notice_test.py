@@ -28,7 +28,7 @@ _STEP_SECONDS = 0.005
 
 
 class Counting(grpc.UnaryUnaryClientInterceptor):
-    """Counts calls that are no streams."""
+    """Counts calls other than streams."""
 
     def __init__(self):
         self.calls = []

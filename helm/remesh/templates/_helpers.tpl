@@ -114,7 +114,7 @@ projected:
 {{- end -}}
 {{- end }}
 
-{{/* Fails when the mode lacks what it needs; what nobody set would be found out by pods that wait for ever. */}}
+{{/* Fails when the mode lacks what it needs; otherwise pods would wait without end for what was not set. */}}
 {{- define "remesh.tls.check" -}}
 {{- if eq .Values.tls.mode "existingSecret" -}}
 {{- if not (and .Values.tls.existingSecret.server .Values.tls.existingSecret.worker) -}}
