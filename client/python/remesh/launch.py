@@ -28,7 +28,7 @@ _WORKER_SOCKET = "/run/remesh/worker.sock"  # its default
 @dataclasses.dataclass(frozen=True)
 class Ended:
     """How a world ended. statuses: of each rank that ended by itself; -N: by signal N. overdue:
-    ranks that did not end in time and were killed. told: whether the launcher was told to end.
+    ranks that did not end in time and were killed. told: whether the launcher got a signal to end.
     asked: the size that a process asked for, or 0."""
 
     statuses: Mapping[int, int]
@@ -37,8 +37,8 @@ class Ended:
     asked: int = 0
 
     def died(self) -> Dict[int, int]:
-        """Statuses of the ranks that neither finished nor left. One that the launcher told to end
-        may have had no handler for it."""
+        """Statuses of the ranks that neither finished nor left. One that the launcher sent
+        SIGTERM may have had no handler for it."""
         fine = (0, _TOLD_TO_GO, _RESIZED, -signal.SIGTERM if self.told else 0)
         return {rank: each for rank, each in self.statuses.items() if each not in fine}
 
@@ -108,7 +108,7 @@ class Launcher:
         return ended.exit_status()
 
     def _run_world(self, size: int, attempt: str) -> Ended:
-        with _held_port() as holder, open(os.memfd_create("next_size"), encoding="ascii") as asked:
+        with _held_port() as holder, open(os.memfd_create("next_size"), "rb") as asked:
             port = holder.getsockname()[1]
             shared = {
                 "PYTHONUNBUFFERED": "1",  # a rank that is killed has printed what it said
@@ -125,9 +125,9 @@ class Launcher:
                 overdue = self._supervise(world)
             finally:
                 world.close()
-            text = asked.readline(20).strip()
+            size_asked = _size_of(asked.readline(20))
         own = {rank: each for rank, each in world.statuses.items() if rank not in world.killed}
-        return Ended(own, overdue, self._told, int(text) if text.isdecimal() else 0)
+        return Ended(own, overdue, self._told, size_asked)
 
     # Until all ranks have ended. Returns those that did not end in time.
     def _supervise(self, world: World) -> Tuple[int, ...]:
@@ -203,6 +203,14 @@ def _parse(arguments: Optional[Sequence[str]]) -> argparse.Namespace:
 
 def _ranks(rank: int) -> Dict[str, str]:
     return dict.fromkeys(("REMESH_RANK", "RANK", "LOCAL_RANK"), str(rank))
+
+
+# As a process wrote it; 0: no number.
+def _size_of(line: bytes) -> int:
+    text = line.strip()
+    if text and not text.isdigit():
+        _say(f"a size that a process asked for is no number: {text!r}")
+    return int(text) if text.isdigit() else 0
 
 
 # A port for a coordinator that must be named before it listens. This socket holds

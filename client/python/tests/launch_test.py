@@ -166,6 +166,17 @@ class LaunchTest(LaunchCase):
         )
         self.assertTrue(self.said().endswith("the job ends: 2 deaths, --restarts is 1\n"))
 
+    def test_a_next_size_that_is_no_number(self):
+        leaves = r"printf '\377' > $REMESH_NEXT_SIZE_FILE; exit 75"
+        command = ["sh", "-c", f"case $REMESH_ATTEMPT in *.0) {leaves};; esac"]
+        self.start("-n", "2", command=command)
+        self.assertEqual(self.launcher.wait(_SECONDS), 0)
+        self.assertEqual(
+            self.said(),
+            "remesh launch: a size that a process asked for is no number: b'\\xff'\n"
+            "remesh launch: world 2 begins with 2 processes\n",
+        )
+
     def test_told_to_end_all_save(self):
         self.start("-n", "3")
         self.world(3)
