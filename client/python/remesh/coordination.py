@@ -10,8 +10,8 @@ bit by bit, and a process that does not come, or comes with something else, is n
 processes make the same calls in the same order, from one thread. docs/training.md has a table of
 what differs from JAX.
 
-group: who the processes are; None: those of use() or join(), else of jax.distributed or torch.distributed,
-whichever is initialized, else this process alone.
+group: who the processes are; None: those of use() or join(), else of jax.distributed or
+torch.distributed, whichever is initialized, else this process alone.
 """
 
 import atexit
@@ -55,9 +55,10 @@ def use(group: Optional[Group]) -> None:
 
 def join(job: str, *, deadline: float = 300.0, forming: float = 300.0) -> ServerGroup:
     """Makes the processes that `remesh launch`, torchrun or another launcher started the group of
-    later calls, as the server knows them: world jobs/JOB/worlds/coordination. It needs no framework,
-    and may come before jax.distributed.initialize(). Returns the group, which leaves its world at
-    exit. deadline: of each call. forming: seconds until all have come. Errors are those of remesh.connect() and ServerGroup."""
+    later calls, as the server knows them: world jobs/JOB/worlds/coordination. It needs no
+    framework, and may come before jax.distributed.initialize(). Returns the group, which leaves its
+    world at exit. deadline: of each call. forming: seconds until all have come. Errors are those of
+    remesh.connect() and ServerGroup."""
     client = clients.connect()
     group = ServerGroup(
         f"{names.job_name(names.check_job(job))}/worlds/coordination",
@@ -178,9 +179,9 @@ def assert_equal(
 def reached_preemption_sync_point(step_id: int, *, group: Optional[Group] = None) -> bool:
     """Whether all processes are at the step at which they save, because one of them got SIGTERM:
     True on all at the same step, one above that at which they learned of it, and at later ones. All
-    ask at every step. False without a world. PreemptionNotSetUp, a RuntimeError, if a process cannot
-    notice SIGTERM: its first call must be in the main thread. NameMismatch names those who ask about
-    other steps; BarrierTimeout those who do not ask."""
+    ask at every step. False without a world. PreemptionNotSetUp, a RuntimeError, if a process
+    cannot notice SIGTERM: its first call must be in the main thread. NameMismatch names those who
+    ask about other steps; BarrierTimeout those who do not ask."""
     members = _world(group)
     if members is None:
         return False
@@ -303,8 +304,8 @@ def _check_size(call: str, tree: trees.Tree, total: int) -> None:
     if total > MOST_BYTES:
         largest = max(tree.leaves, key=lambda leaf: leaf.bytes)
         raise errors.TooLarge(
-            f"{call}: {total} bytes are more than the {MOST_BYTES} that processes may exchange (the "
-            f"largest leaf is {largest.name}, {largest}): move arrays of devices by jax.reshard"
+            f"{call}: {total} bytes are more than the {MOST_BYTES} that processes may exchange "
+            f"(the largest leaf is {largest.name}, {largest}): move arrays of devices by jax.reshard"
         )
 
 
@@ -371,6 +372,7 @@ def _notice(members: Group) -> Notice:
     with groups.together(members, "reached_preemption_sync_point: set up"):
         if not notice.listen():
             raise errors.PreemptionNotSetUp(
-                "SIGTERM is not noticed: call reached_preemption_sync_point() in the main thread first"
+                "SIGTERM is not noticed: call reached_preemption_sync_point() in the main thread "
+                "first"
             )
     return notice

@@ -92,8 +92,8 @@ def compare(
 ) -> None:
     """Returns if every process passed an equal value, or all raise the same error. Where values are
     too large to send: only their digests travel. If they differ, one process of each of the first
-    groups that agree passes what describe() returns, at most 4 MiB, and process 0 calls refuse(groups
-    of ranks, description by rank), which raises."""
+    groups that agree passes what describe() returns, at most 4 MiB, and process 0 calls
+    refuse(groups of ranks, description by rank), which raises."""
     verdict = exchange(
         group, name, value if isinstance(value, BaseException) else digest(value), _decide_groups
     )

@@ -28,8 +28,8 @@ def write_line(target: int, line: bytes) -> None:
 
 
 class World:
-    """A process for each environment, each in a session of its own, so that what it starts ends with
-    it. They end with this process, too, however it dies. For one thread."""
+    """A process for each environment, each in a session of its own, so that what it starts ends
+    with it. They end with this process, too, however it dies. For one thread."""
 
     def __init__(self, command: Sequence[str], environments: Sequence[Mapping[str, str]]):
         self.statuses: Dict[int, int] = {}  # of each rank that has ended; -N: by signal N

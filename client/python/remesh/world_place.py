@@ -54,7 +54,8 @@ def _numbers(environment: Mapping[str, str], rank: str, size: str) -> Tuple[int,
     world = _number(environment, size, 1)
     if not 0 <= _number(environment, rank, 0) < world:
         raise errors.BadArgument(
-            f"{rank}: value {environment.get(rank, '')!r} must be 0 to {size} - 1, which is {world - 1}"
+            f"{rank}: value {environment.get(rank, '')!r} must be 0 to {size} - 1, "
+            f"which is {world - 1}"
         )
     return _number(environment, rank, 0), world
 

@@ -2,7 +2,7 @@
 """JAX jobs that outlive their processes. By JAX's public API only.
 
     jax.distributed.initialize()
-    job = remesh.jax.Job("llama", every=200)               # $REMESH_SOCKET: the worker knows the rest
+    job = remesh.jax.Job("llama", every=200)             # $REMESH_SOCKET: the worker knows the rest
     state, step, extras = job.restore(abstract) or (init(), 0, [])
     for step in range(step, steps):
         state, loss = train(state, batch(step))

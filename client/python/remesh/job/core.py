@@ -65,13 +65,12 @@ class Core:
         is reserved in the background while the job runs, which makes saves several times shorter.
         job_group: the processes; None: those that the launcher started, as the server knows them
         (ServerGroup, world jobs/NAME/worlds/main): a process that dies is named to the others, and
-        one of an earlier world can change nothing any more.
-        forming: seconds that the processes wait for one another to come; BarrierTimeout names who is
-        absent then. away: seconds without a word of the server after which calls give it up
-        (ServerAway). poll: of another job_group, steps from one exchange of notices to the next. exit:
-        whether close() of a job that left ends the process. notice: what tells the job to leave;
-        None: SIGTERM. client: this process's connection, which stays open at close(); None:
-        connect(), whose settings are variables.
+        one of an earlier world can change nothing any more. forming: seconds that the processes
+        wait for one another to come; BarrierTimeout names who is absent then. away: seconds without
+        a word of the server after which calls give it up (ServerAway). poll: of another job_group,
+        steps from one exchange of notices to the next. exit: whether close() of a job that left
+        ends the process. notice: what tells the job to leave; None: SIGTERM. client: this process's
+        connection, which stays open at close(); None: connect(), whose settings are variables.
 
         JobRunsTwice, RankTaken, ValueError, and what connect() and ServerGroup raise."""
         self.name = names.check_job(name)
@@ -238,7 +237,7 @@ class Core:
         return self._seconds is not None and step + 1 >= self._next_step
 
     def leaving(self, step: int) -> bool:
-        """Whether to stop after `step`, because a process was told to go: by SIGTERM, or leave().
+        """Whether to stop after `step`, because a process must leave: by SIGTERM, or leave().
         Equal on all processes, at a step after that of the notice, which should_save() says yes to,
         too. So save() first, then ask this, then stop. Each process asks at every step, or at least
         at equal ones.
@@ -257,14 +256,14 @@ class Core:
     def leave(self, next_size: Optional[int] = None) -> None:
         """Makes all processes leave soon, so that the job can start again with another size: see
         leaving(). One process is enough. In any thread. next_size: how many processes
-        `remesh launch` starts then; None: what it was told."""
+        `remesh launch` starts then; None: what its command line says."""
         if next_size is not None:
             _check_positive("next_size", next_size)
         self._notice.tell(Reason.RESIZED, next_size or 0)
 
     @property
     def exit_status(self) -> int:
-        """With which the process should exit: 143 if the job left because it was told to go, 75 if
+        """With which the process should exit: 143 if the job left because of a SIGTERM, 75 if
         because of leave(), else 0."""
         return 0 if self._left is None else int(self._left)
 

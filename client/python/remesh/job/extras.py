@@ -30,7 +30,8 @@ def encode(extra: Any) -> bytes:
         kind, content = _JSON, json.dumps(extra).encode()
     if len(content) > MAX_BYTES:
         raise ExtraTooLarge(
-            f"extra: value of {len(content)} bytes must be at most {MAX_BYTES} a process: put it into the arrays"
+            f"extra: value of {len(content)} bytes must be at most {MAX_BYTES} a process: put it "
+            "into the arrays"
         )
     return len(content).to_bytes(4, "little") + bytes([kind]) + content
 
@@ -40,7 +41,8 @@ def capacity(sizes: Sequence[int]) -> int:
     result = max(_LEAST_CAPACITY, 1 << (max(sizes) - 1).bit_length())
     if result * len(sizes) > MAX_TOTAL_BYTES:
         raise ExtraTooLarge(
-            f"extra: {len(sizes)} processes with rows of {result} bytes must be at most {MAX_TOTAL_BYTES} in all"
+            f"extra: {len(sizes)} processes with rows of {result} bytes must be at most "
+            f"{MAX_TOTAL_BYTES} in all"
         )
     return result
 

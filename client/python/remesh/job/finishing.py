@@ -47,8 +47,8 @@ class Finisher:
         watch: Stopwatch,
         reserved: Optional[Reservation],
     ) -> None:
-        """Until the save is committed, or failed. labels: of process 0, those of the save. reserved:
-        the memory of the next save, which is reserved then."""
+        """Until the save is committed, or failed. labels: of process 0, those of the save.
+        reserved: the memory of the next save, which is reserved then."""
         older = self._commit(save, local, labels, watch)
         if reserved is None:
             return

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""All processes of a job leave at the same step when one of them is told to go.
+"""All processes of a job leave at the same step when one of them must.
 
 A Notice tells at which step. A notice that arrives at step s on any process leads to a safe step
 after s, which is the same on all: there they save, and leave. GroupNotice works for any group,
@@ -33,7 +33,7 @@ def ask_for_size(size: int) -> None:
         try:
             pathlib.Path(path).write_text(f"{int(size)}\n", encoding="ascii")
         except OSError as error:
-            _LOG.warning("remesh launch is not told the next size, %d: %s", size, error)
+            _LOG.warning("remesh launch does not learn the next size, %d: %s", size, error)
 
 
 class Notice(Protocol):
@@ -42,7 +42,7 @@ class Notice(Protocol):
 
     def due(self, step: int) -> Optional[Reason]:
         """Why to leave at this step, None to go on: equal on all processes. Called by all of them,
-        once a step; no more once there is a reason. What is told while this step's call runs, or
+        once a step; no more once there is a reason. A tell() while this step's call runs, or
         after it, is due at a later step. May exchange with the other processes."""
 
     def tell(self, reason: Reason, next_size: int = 0) -> None:
@@ -75,8 +75,9 @@ class Decision:
 
 
 class Poll:
-    """At which steps processes exchange what they were told, and when they leave after that. Every
-    process holds an equal one, since each asks about the same steps and hears the same answers."""
+    """At which steps processes exchange their reasons to leave, and when they leave after that.
+    Every process holds an equal one, since each asks about the same steps and gets the same
+    answers."""
 
     def __init__(self, steps: int):
         """steps: from one exchange to the next."""
@@ -141,7 +142,7 @@ class GroupNotice:
 def exchange_reasons(
     job_group: group.Group, told: Set[Reason], where: str = ""
 ) -> Optional[Reason]:
-    """Why to leave, from what each process was told. A resize wins: who asks for one may send
+    """Why to leave, from the reasons of each process. A resize wins: who asks for one may send
     SIGTERM as well. where: added to the exchange's name, by which processes at different steps
     notice it."""
 

@@ -61,7 +61,8 @@ class Placement:
         self._warned = True
         if layout.shortage():
             _LOG.warning(
-                "job %s: only %s hosts hold some of the arrays: the loss of one host costs the save",
+                "job %s: only %s hosts hold some of the arrays: the loss of one host costs the "
+                "save",
                 self._job,
                 layout.shortage(),
             )

@@ -97,12 +97,14 @@ def check_equal(requests: Sequence[Request]) -> None:
     for process, request in enumerate(requests):
         if request.step != requests[0].step:
             raise StructureMismatch(
-                f"step: process {process} saves step {request.step}, process 0 step {requests[0].step}",
+                f"step: process {process} saves step {request.step}, "
+                f"process 0 step {requests[0].step}",
                 process=process,
             )
         if request.structure != requests[0].structure:
             raise StructureMismatch(
-                f"tree: process {process} has other names, shapes, types or shardings than process 0",
+                f"tree: process {process} has other names, shapes, types or shardings than "
+                "process 0",
                 process=process,
             )
 

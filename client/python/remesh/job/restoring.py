@@ -178,7 +178,8 @@ class Restorer:
         for process, each in enumerate(asked):
             if each != asked[0]:
                 raise StructureMismatch(
-                    f"restore: process {process} asks for other arrays, or with other arguments, than process 0",
+                    f"restore: process {process} asks for other arrays, or with other arguments, "
+                    "than process 0",
                     process=process,
                 )
         self._worlds.check_current()

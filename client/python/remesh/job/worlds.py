@@ -111,7 +111,8 @@ class Worlds:
         later = max((state_id.world for state_id, _ in states), default=0)
         if later > self.world:
             raise Superseded(
-                f"world {later} of job {self.job} has begun; this process belongs to world {self.world}",
+                f"world {later} of job {self.job} has begun; this process belongs to world "
+                f"{self.world}",
                 metadata={"job": self.job, "world": str(later)},
             )
         return {state.name: state for _, state in states}
