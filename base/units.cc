@@ -133,6 +133,12 @@ absl::StatusOr<int64_t> Scale(double number, int64_t unit) {
   return static_cast<int64_t>(scaled);
 }
 
+absl::StatusOr<double> ScaleRate(double number, double unit) {
+  const double scaled = number * unit;
+  if (!std::isfinite(scaled)) return absl::InvalidArgumentError("is too large");
+  return scaled;
+}
+
 // Drops "/s" or the "ps" of "Gbps" from the unit of a rate; false: it has neither.
 bool DropPerSecond(std::string& unit) {
   absl::string_view rest = unit;
@@ -194,11 +200,11 @@ absl::StatusOr<double> ParseRate(std::string_view text) {
         absl::StrCat("must be a rate; did you mean ", AbslView(text), "/s?"));
   }
   if (const Unit* bits = Find(kBits, quantity.unit)) {
-    return quantity.number * static_cast<double>(bits->second) / 8;
+    return ScaleRate(quantity.number, static_cast<double>(bits->second) / 8);
   }
   const Unit* bytes = quantity.unit.empty() ? nullptr : FindBytes(quantity.unit);
   if (bytes == nullptr) return UnknownRate(quantity.unit);
-  return quantity.number * static_cast<double>(bytes->second);
+  return ScaleRate(quantity.number, static_cast<double>(bytes->second));
 }
 
 absl::StatusOr<std::chrono::nanoseconds> ParseDuration(std::string_view all) {

@@ -83,5 +83,17 @@ TEST(UnitsTest, ARefusalSaysWhatToWrite) {
     EXPECT_EQ(ParseDuration(refusal.text).status().message(), refusal.expectation) << refusal.text;
 }
 
+TEST(UnitsTest, WhatDoesNotFitIsRefused) {
+  EXPECT_EQ(ParseBytes("9e18").status().message(), "is too large");
+  EXPECT_EQ(ParseDuration("99999999999999999999s").status().message(), "is too large");
+  EXPECT_EQ(ParseRate("1e308TB/s").status().message(), "is too large");
+  EXPECT_EQ(ParseRate("1e302Gbit/s").status().message(), "is too large");
+  for (const char* text : {"1e400", "1e400GB", "1e400GB/s", "1e400s", "inf", "nan"}) {
+    EXPECT_FALSE(ParseBytes(text).ok()) << text;
+    EXPECT_FALSE(ParseRate(text).ok()) << text;
+    EXPECT_FALSE(ParseSeconds(text).ok()) << text;
+  }
+}
+
 }  // namespace
 }  // namespace remesh

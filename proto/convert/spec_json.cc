@@ -76,7 +76,10 @@ Unit UnitOf(const FieldDescriptor& field) {
 absl::StatusOr<std::string> ReadWholeNumber(const FieldDescriptor& field, const Scalar& scalar) {
   int64_t number = 0;
   uint64_t large = 0;
-  if (absl::SimpleAtoi(scalar.text, &number) || absl::SimpleAtoi(scalar.text, &large)) {
+  const bool is_unsigned = field.cpp_type() == FieldDescriptor::CPPTYPE_UINT32 ||
+                           field.cpp_type() == FieldDescriptor::CPPTYPE_UINT64;
+  if (absl::SimpleAtoi(scalar.text, &number) ||
+      (is_unsigned && absl::SimpleAtoi(scalar.text, &large))) {
     const bool small = field.cpp_type() == FieldDescriptor::CPPTYPE_INT32;
     const bool fits = number >= std::numeric_limits<int32_t>::min() &&
                       number <= std::numeric_limits<int32_t>::max();
@@ -88,15 +91,15 @@ absl::StatusOr<std::string> ReadWholeNumber(const FieldDescriptor& field, const 
     return absl::StrCat(bytes);
   }
   double real = 0;
-  const bool whole =
-      absl::SimpleAtod(scalar.text, &real) && std::fabs(real) < 9e15 && real == std::floor(real);
-  if (whole) return absl::StrCat(static_cast<int64_t>(real));
-  return absl::InvalidArgumentError("must be a whole number");
+  if (!absl::SimpleAtod(scalar.text, &real) || real != std::floor(real))
+    return absl::InvalidArgumentError("must be a whole number");
+  if (std::fabs(real) >= 9e15) return absl::InvalidArgumentError("is too large");
+  return absl::StrCat(static_cast<int64_t>(real));
 }
 
 absl::StatusOr<std::string> ReadReal(const FieldDescriptor& field, const Scalar& scalar) {
   double number = 0;
-  if (absl::SimpleAtod(scalar.text, &number)) return scalar.json;
+  if (absl::SimpleAtod(scalar.text, &number) && std::isfinite(number)) return scalar.json;
   const Unit unit = UnitOf(field);
   if (unit == Unit::kNone) return absl::InvalidArgumentError("must be a number");
   ASSIGN_OR_RETURN(number,

@@ -132,6 +132,20 @@ options: {window_bytes: 64MiB, memory_limit_bytes: 1e9}
             "topology.hosts[0].nics: value \"1k\" must be a whole number");
 }
 
+TEST(TextTest, NumbersThatDoNotFitAreNamedByField) {
+  EXPECT_EQ(Message("topology: {hosts: [{nic_bytes_per_second: 1e308TB/s}]}"),
+            "topology.hosts[0].nic_bytes_per_second: value \"1e308TB/s\" is too large");
+  for (const char* text : {"1e400", ".inf", "inf", "nan", "-1e400"}) {
+    EXPECT_EQ(Message(absl::StrCat("topology: {hosts: [{post_seconds: ", text, "}]}")),
+              absl::StrCat("topology.hosts[0].post_seconds: value \"", text,
+                           "\" must be a number and a unit, as in 5s or 300ms"));
+  }
+  EXPECT_EQ(Message("options: {window_bytes: 9223372036854775808}"),
+            "options.window_bytes: value \"9223372036854775808\" is too large");
+  EXPECT_EQ(Message("arrays: [{shape: [9223372036854775808]}]"),
+            "arrays[0].shape[0]: value \"9223372036854775808\" is too large");
+}
+
 TEST(TextTest, TextsStandForShardingsAndLists) {
   v1::PlanSpec spec, plain;
   const absl::Status status = ParseText(R"yaml(shardings:
