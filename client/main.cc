@@ -9,6 +9,7 @@
 #include "CLI/CLI.hpp"
 #include "base/error.h"
 #include "base/problems.h"
+#include "base/visible.h"
 #include "client/commands/command.h"
 #include "client/commands/commands.h"
 #include "client/commands/examples.h"
@@ -32,17 +33,19 @@ constexpr std::string_view kContextFlag = "--context";
 // Prints the message, those of further problems, then the metadata that the message does not contain.
 void PrintError(const absl::Status& status) {
   const ErrorInfo info = GetErrorInfo(status);
-  const std::string message(status.message()), code = absl::StatusCodeToString(status.code());
+  const std::string message = Visible({status.message().data(), status.message().size()});
+  const std::string code = absl::StatusCodeToString(status.code());
   std::cerr << "remeshctl: " << message << "\n";
   for (const FurtherProblem& problem : FurtherProblems(status)) {
-    std::cerr << "remeshctl: " << problem.field << (problem.field.empty() ? "" : ": ")
-              << problem.description << "\n";
+    std::cerr << "remeshctl: " << Visible(problem.field) << (problem.field.empty() ? "" : ": ")
+              << Visible(problem.description) << "\n";
   }
   if (info.reason != code) std::cerr << "  code: " << code << "\n";
   std::cerr << "  reason: " << info.reason << "\n";
-  for (const auto& [key, value] : info.metadata) {
+  for (const auto& [key, raw] : info.metadata) {
+    const std::string value = Visible(raw);
     if (!value.empty() && message.find(value) == std::string::npos)
-      std::cerr << "  " << key << ": " << value << "\n";
+      std::cerr << "  " << Visible(key) << ": " << value << "\n";
   }
 }
 

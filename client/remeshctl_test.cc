@@ -453,6 +453,16 @@ TEST(RemeshctlTest, ErrorsOfSpecsHelp) {
   std::remove(file.c_str());
 }
 
+TEST(RemeshctlTest, AFieldsNameCannotMoveTheCursor) {
+  const std::string file = absl::StrCat(testing::TempDir(), "/remeshctl_test.", getpid(), ".keys");
+  std::ofstream(file) << "\"op\\e[31mts\": 3\n";
+  const Result r = Remeshctl("plan -f " + file);
+  EXPECT_EQ(r.code, 1);
+  EXPECT_NE(r.err.find("op\\x1b[31mts: value"), std::string::npos) << r.err;
+  EXPECT_EQ(r.err.find('\x1b'), std::string::npos) << r.err;
+  std::remove(file.c_str());
+}
+
 TEST(RemeshctlTest, AnotherKindOfFileIsNamed) {
   const Result r = Remeshctl(absl::StrCat("states create -f ", kExample, " --server 127.0.0.1:1"));
   EXPECT_EQ(r.code, 1);
