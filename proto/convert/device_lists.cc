@@ -30,8 +30,9 @@ absl::StatusOr<DeviceList> FromIds(const google::protobuf::RepeatedField<int64_t
   if (ids.empty()) {
     return MissingField(
         "ids",
-        "the devices must be given: devices: {range: {start: 0, count: 4}}, [0, 1, 2, "
-        "3], or the key of an entry of device_lists");
+        "a sharding must say its devices, as in {hlo_text: '{devices=[4,1]<=[4]}', devices: "
+        "{range: {start: 0, count: 4}}}; they may also be [0, 1, 2, 3], or the key of an entry of "
+        "device_lists");
   }
   if (ids.size() > kPositionsMax) {
     return InvalidField("ids", absl::StrCat(ids.size(), " ids"),

@@ -53,7 +53,8 @@ class Guard : public nlohmann::json_sax<nlohmann::json> {
     const size_t colon = text.find(": ", at == std::string::npos ? 0 : at);
     syntax_ = TextError(line, column,
                         absl::StrCat(colon == std::string::npos ? text : text.substr(colon + 2),
-                                     "; a text that begins with { is read as JSON"));
+                                     "; a text that begins with { is read as JSON: put its keys in "
+                                     "quotes, or begin with a key for YAML"));
     return false;
   }
 

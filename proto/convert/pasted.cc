@@ -23,12 +23,11 @@ namespace {
 using planner::TextScanner;
 using Json = PastedJson;
 
-constexpr char kWriteMesh[] =
-    "write it with its mesh, as in NamedSharding(mesh=Mesh('x': 4), spec=P('x', None))";
+constexpr char kWriteBoth[] =
+    "write the two together, as in NamedSharding(mesh=Mesh('x': 4), spec=P('x', None))";
 constexpr char kWriteDTensor[] =
     "write dtensor: {mesh_shape: [2, 2], placements: [Shard(0), Replicate()]} with the sizes of "
-    "the "
-    "mesh";
+    "the mesh";
 constexpr int kNestingMax = 8;
 
 absl::string_view View(std::string_view text) { return {text.data(), text.size()}; }
@@ -77,6 +76,21 @@ bool TakeKeyword(TextScanner& scanner, std::string_view name) {
   return true;
 }
 
+// The number of devices of a mesh whose axes have these sizes; `at` is where the text has it.
+absl::StatusOr<int64_t> CountDevices(const std::vector<int64_t>& sizes, const TextScanner& scanner,
+                                     size_t at) {
+  int64_t count = 1;
+  for (const int64_t size : sizes) {
+    if (size < 1) return scanner.ErrorAt(at, "each axis of the mesh must have at least 1 device");
+    if (count > planner::kPositionsMax / size) {
+      return scanner.ErrorAt(
+          at, absl::StrCat("the mesh has more than ", planner::kPositionsMax, " devices"));
+    }
+    count *= size;
+  }
+  return count;
+}
+
 // The ids of nested lists, as in [[0, 1], [2, 3]], and the sizes of the levels.
 struct NestedIds {
   std::vector<int64_t> sizes;
@@ -107,11 +121,7 @@ absl::StatusOr<NestedIds> ReadIds(TextScanner& scanner) {
   RETURN_IF_ERROR(ReadNested(scanner, 0, nested));
   while (wrapped && scanner.Take(",")) RETURN_IF_ERROR(SkipValue(scanner));
   if (wrapped) RETURN_IF_ERROR(scanner.Expect(")"));
-  int64_t count = 1;
-  for (const int64_t size : nested.sizes) {
-    if (size < 1 || count > planner::kPositionsMax / size) break;
-    count *= size;
-  }
+  ASSIGN_OR_RETURN(const int64_t count, CountDevices(nested.sizes, scanner, start));
   if (count == static_cast<int64_t>(nested.ids.size())) return nested;
   return scanner.ErrorAt(start, "the lists of device ids differ in length");
 }
@@ -126,7 +136,8 @@ Json DevicesOf(const std::vector<int64_t>& ids) { return {{"ids", ids}}; }
 struct JaxMesh {
   std::vector<std::string> names;
   std::vector<int64_t> sizes;
-  std::vector<int64_t> ids;        // empty: not printed
+  std::vector<int64_t> ids;  // empty: not printed
+  int64_t devices = 0;
   std::vector<std::string> types;  // of the axes; empty: not printed
 };
 
@@ -188,6 +199,7 @@ absl::StatusOr<JaxMesh> ReadMesh(TextScanner& scanner) {
   if (mesh.names.empty() || mesh.names.size() != mesh.sizes.size())
     return scanner.ErrorAt(start,
                            "expected the name and the size of each axis, as in Mesh('x': 4)");
+  ASSIGN_OR_RETURN(mesh.devices, CountDevices(mesh.sizes, scanner, start));
   return mesh;
 }
 
@@ -291,16 +303,12 @@ absl::StatusOr<PastedSharding> ReadNamedSharding(TextScanner scanner) {
   RETURN_IF_ERROR(scanner.Expect(","));
   TakeKeyword(scanner, "spec");
   Json named = {{"mesh", {{"axes", Json::array()}}}, {"dim_shardings", Json::array()}};
-  int64_t count = 1;
-  for (size_t i = 0; i < mesh.names.size(); ++i) {
+  for (size_t i = 0; i < mesh.names.size(); ++i)
     named["mesh"]["axes"].push_back({{"name", mesh.names[i]}, {"size", mesh.sizes[i]}});
-    const bool fits = mesh.sizes[i] >= 1 && count <= planner::kPositionsMax / mesh.sizes[i];
-    count = fits ? count * mesh.sizes[i] : planner::kPositionsMax + 1;
-  }
   RETURN_IF_ERROR(ReadPartitionSpec(scanner, mesh, named));
   if (Json manual = ManualAxes(mesh); !manual.empty()) named["manual_axes"] = std::move(manual);
   PastedSharding pasted{.members = {{"named", std::move(named)}}};
-  pasted.devices = mesh.ids.empty() ? DevicesUpTo(count) : DevicesOf(mesh.ids);
+  pasted.devices = mesh.ids.empty() ? DevicesUpTo(mesh.devices) : DevicesOf(mesh.ids);
   RETURN_IF_ERROR(ReadMemoryKind(scanner, pasted.members));
   return pasted;
 }
@@ -439,6 +447,7 @@ absl::StatusOr<NestedIds> ReadDeviceMesh(TextScanner& scanner) {
 
 // DTensorSpec(mesh=DeviceMesh(...), placements=(...), tensor_meta=...).
 absl::StatusOr<PastedSharding> ReadDTensorSpec(TextScanner scanner) {
+  const size_t start = scanner.position();
   scanner.TakeWord(scanner.PeekWord());
   NestedIds mesh;
   Json placements;
@@ -456,11 +465,7 @@ absl::StatusOr<PastedSharding> ReadDTensorSpec(TextScanner scanner) {
   RETURN_IF_ERROR(scanner.ExpectEnd());
   if (mesh.sizes.empty() || placements.is_null())
     return scanner.Expected("mesh=DeviceMesh(...) and placements=(...)");
-  int64_t count = 1;
-  for (const int64_t size : mesh.sizes) {
-    const bool fits = size >= 1 && count <= planner::kPositionsMax / size;
-    count = fits ? count * size : planner::kPositionsMax + 1;
-  }
+  ASSIGN_OR_RETURN(const int64_t count, CountDevices(mesh.sizes, scanner, start));
   PastedSharding pasted{
       .members = {
           {"dtensor", {{"mesh_shape", mesh.sizes}, {"placements", std::move(placements)}}}}};
@@ -506,9 +511,9 @@ bool IsName(std::string_view text) {
 // What a text is that no sharding can be made of.
 absl::Status NoSharding(std::string_view text) {
   if (StartsWith(text, "PartitionSpec") || StartsWith(text, "P("))
-    return Refuse(text, absl::StrCat("is a PartitionSpec without its mesh: ", kWriteMesh));
+    return Refuse(text, absl::StrCat("is a PartitionSpec without its mesh: ", kWriteBoth));
   if (StartsWith(text, "Mesh(") || StartsWith(text, "AbstractMesh("))
-    return Refuse(text, absl::StrCat("is a mesh without its spec: ", kWriteMesh));
+    return Refuse(text, absl::StrCat("is a mesh without its spec: ", kWriteBoth));
   if (StartsWith(text, "DeviceMesh("))
     return Refuse(text, absl::StrCat("is a mesh without placements: ", kWriteDTensor));
   if (StartsWith(text, "PositionalSharding") || StartsWith(text, "PmapSharding")) {
