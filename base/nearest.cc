@@ -5,6 +5,9 @@
 #include <numeric>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+
 namespace remesh {
 
 size_t EditDistance(std::string_view a, std::string_view b) {
@@ -43,6 +46,16 @@ std::string Nearest(std::string_view name, const std::vector<std::string>& candi
 std::string DidYouMean(std::string_view name, const std::vector<std::string>& candidates) {
   const std::string nearest = Nearest(name, candidates);
   return nearest.empty() ? "" : "; did you mean \"" + nearest + "\"?";
+}
+
+std::string KnownNames(std::string_view name, const std::vector<std::string>& names) {
+  constexpr size_t kNamed = 10;
+  const std::string nearest = DidYouMean(name, names);
+  if (!nearest.empty()) return nearest;
+  if (names.empty()) return ", which has no entry";
+  const auto end = names.begin() + static_cast<std::ptrdiff_t>(std::min(names.size(), kNamed));
+  return absl::StrCat(", which has ", absl::StrJoin(names.begin(), end, ", "),
+                      names.size() > kNamed ? " ..." : "");
 }
 
 }  // namespace remesh

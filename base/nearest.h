@@ -15,6 +15,10 @@ size_t EditDistance(std::string_view a, std::string_view b);
 // candidates, because it takes time for each.
 std::string Nearest(std::string_view name, const std::vector<std::string>& candidates);
 
+// "; did you mean "x"?" for a name that is not in `names`, or ", which has ..." with the first of
+// them, to be said of what has them.
+std::string KnownNames(std::string_view name, const std::vector<std::string>& names);
+
 // "; did you mean "x"?", or "" when no candidate is near.
 std::string DidYouMean(std::string_view name, const std::vector<std::string>& candidates);
 

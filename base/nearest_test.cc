@@ -37,6 +37,9 @@ TEST(NearestTest, SlipsAreFoundAndOtherWordsAreNot) {
   EXPECT_EQ(Nearest(std::string(5000, 'a'), names), "");
   EXPECT_EQ(DidYouMean("idz", names), "; did you mean \"ids\"?");
   EXPECT_EQ(DidYouMean("nonsense", names), "");
+  EXPECT_EQ(KnownNames("idz", names), "; did you mean \"ids\"?");
+  EXPECT_EQ(KnownNames("v", {"weight", "bias"}), ", which has weight, bias");
+  EXPECT_EQ(KnownNames("v", {}), ", which has no entry");
 }
 
 }  // namespace

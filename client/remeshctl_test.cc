@@ -309,7 +309,8 @@ TEST(RemeshctlTest, WhatIsMissingIsNamed) {
   for (const auto& [arguments, said] : std::vector<std::pair<const char*, const char*>>{
            {"config", "config: a command is missing, one of view, get-contexts, use-context"},
            {"", "remeshctl: a command is missing, one of layout, sharding, "},
-           {"plans precompute --state jobs/a/states/b", "--lose-one, --drain-one, --return-one or"},
+           {"plans precompute --state jobs/a/states/b",
+            "one of --lose-one, --drain-one, --return-one, --plus-minus is required"},
            {"topology show hgx-h100 --oversubscription 2", "--oversubscription requires --racks"},
            {"plans list --source-devices 5..3",
             "--source-devices: value \"5..3\" must be a number"},

@@ -138,10 +138,13 @@ const std::map<std::string, std::string>& WordsInstead() {
   return *words;
 }
 
+constexpr char kOnlyWatches[] =
+    "only states, executions, plans, the cache and worlds can be watched, by their command watch";
+
 const std::map<std::string, std::string>& NotesOnFlags() {
   static const auto* const notes = new std::map<std::string, std::string>{
-      {"-w", "states, executions, plans, the cache and worlds have a command watch"},
-      {"--watch", "states, executions, plans, the cache and worlds have a command watch"},
+      {"-w", kOnlyWatches},
+      {"--watch", kOnlyWatches},
       {"--donate", "no server moves a state so yet; leave it out"},
       {"--force", "this command asks nothing; leave it out"},
       {"--yes", "this command asks nothing; leave it out"}};

@@ -77,8 +77,7 @@ void AddPrecompute(CLI::App& plans, Command& command) {
   sub->add_flag("--dry-run", options->dry_run, "Name the plans, make none");
   sub->callback([&command, options] {
     if (!options->lose && !options->drain && !options->come_back && options->plus_minus == 0) {
-      throw CLI::RequiredError(
-          "What may happen (--lose-one, --drain-one, --return-one or --plus-minus)");
+      throw CLI::RequiredError("one of --lose-one, --drain-one, --return-one, --plus-minus");
     }
     command = [options] { return Run(*options); };
   });

@@ -11,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "base/error.h"
+#include "base/resource_names.h"
 #include "base/status_macros.h"
 #include "client/commands/commands.h"
 #include "client/delete_state.h"
@@ -179,7 +180,10 @@ absl::Status Create(const StatesOptions& options) {
   v1::CreateStateRequest request;
   request.set_validate_only(options.validate_only);
   RETURN_IF_ERROR(ReadMessage(options.file, *request.mutable_state()));
-  if (!options.name.empty()) request.mutable_state()->set_name(options.name);
+  if (!options.name.empty()) {
+    RETURN_IF_ERROR(ParseStateName("NAME", options.name).status());
+    request.mutable_state()->set_name(options.name);
+  }
   if (options.write_once) request.mutable_state()->set_write_once(true);
   const absl::StatusOr<v1::State> state =
       Call(options.server, *options.Connect(), &StateStub::CreateState, request);

@@ -5,8 +5,6 @@
 #include <string>
 #include <vector>
 
-#include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 #include "base/nearest.h"
 
 namespace remesh::proto {
@@ -20,17 +18,10 @@ std::vector<std::string> SortedKeys(const Map& map) {
   return keys;
 }
 
-// "; did you mean "rows"?" for a key that `map` does not have, or which keys it has.
+// What KnownNames() says of a key that `map` does not have.
 template <typename Map>
 std::string KnownKeys(const std::string& key, const Map& map) {
-  constexpr size_t kNamed = 10;
-  const std::vector<std::string> keys = SortedKeys(map);
-  const std::string nearest = DidYouMean(key, keys);
-  if (!nearest.empty()) return nearest;
-  if (keys.empty()) return ", which has no entry";
-  const auto end = keys.begin() + static_cast<std::ptrdiff_t>(std::min(keys.size(), kNamed));
-  return absl::StrCat(", which has ", absl::StrJoin(keys.begin(), end, ", "),
-                      keys.size() > kNamed ? " ..." : "");
+  return KnownNames(key, SortedKeys(map));
 }
 
 }  // namespace remesh::proto

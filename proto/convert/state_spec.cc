@@ -131,7 +131,7 @@ absl::Status UnknownArray(const std::string& field, const std::string& name,
   std::vector<std::string> names;
   for (const v1::StateArray& array : state.arrays()) names.push_back(array.name());
   return InvalidField(field, name,
-                      absl::StrCat("must be an array of the state", DidYouMean(name, names)));
+                      absl::StrCat("must be an array of the state", KnownNames(name, names)));
 }
 
 // The key under which a map can take what another map calls `key`: itself, or kept.N. Keys do not

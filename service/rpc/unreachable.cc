@@ -64,7 +64,7 @@ std::string WhyUnreachable(std::string_view words, const Dialled& dialled) {
   if (IsClosed(words)) return WhyClosed(words, dialled);
   static constexpr std::pair<const char*, const char*> kCauses[] = {
       {"Connection refused", ": connection refused; is the server running there?"},
-      {"No such file", ": no such socket; is the server running there?"},
+      {"No such file", ": no such socket; is the worker running there?"},
       {"Permission denied", ": permission denied"},
       {"DNS resolution failed", ": no such host"},
       {"Network is unreachable", ": no route"},

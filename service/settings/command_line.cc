@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/str_replace.h"
 #include "base/nearest.h"
 
 namespace remesh::service {
@@ -125,9 +126,16 @@ bool IsRequired(const CLI::ParseError& error) {
   return error.get_exit_code() == static_cast<int>(CLI::ExitCodes::RequiredError);
 }
 
-// What CLI11 says, but for a flag without its value, of which it says "1 required TEXT missing".
+std::string ExcludeEachOther(const std::string& flags) {
+  return absl::StrCat(flags, " exclude each other: give one of them");
+}
+
+// What CLI11 says, but for two flags of which it says "--full excludes --view", and for a flag
+// without its value, of which it says "1 required TEXT missing".
 std::string Said(const CLI::ParseError& error) {
   const std::string what = error.what();
+  if (error.get_exit_code() == static_cast<int>(CLI::ExitCodes::ExcludesError))
+    return ExcludeEachOther(absl::StrReplaceAll(what, {{" excludes ", " and "}}));
   const bool of_flag = what.starts_with("-") && what.find(':') != what.npos;
   const bool no_value =
       of_flag && error.get_exit_code() == static_cast<int>(CLI::ExitCodes::ArgumentMismatch);
@@ -141,13 +149,13 @@ std::string GroupProblem(const CLI::App& app) {
     if (group->get_require_option_min() != 1) continue;
     std::vector<std::string> all, given;
     for (const CLI::Option* option : group->get_options()) {
+      if (option == group->get_help_ptr()) continue;
       const std::string name = "--" + option->get_lnames().front();
       all.push_back(name);
       if (option->count() > 0) given.push_back(name);
     }
     if (given.empty()) return absl::StrCat("one of ", absl::StrJoin(all, ", "), " is missing");
-    if (given.size() > 1)
-      return absl::StrCat(absl::StrJoin(given, " and "), " exclude each other: give one of them");
+    if (given.size() > 1) return ExcludeEachOther(absl::StrJoin(given, " and "));
   }
   return "";
 }

@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "base/error.h"
+#include "base/nearest.h"
 #include "base/status_macros.h"
 #include "worker/store/box_message.h"
 
@@ -23,6 +24,18 @@ absl::Status NoSuchShard(const std::string& field, const std::string& value,
       absl::StrCat(field, ": value \"", value, "\" names no shard that this host has of ",
                    generation.state()),
       {"SHARD_NOT_FOUND", {{"field", field}, {"value", value}, {"state", generation.state()}}});
+}
+
+absl::Status NoSuchArray(const std::string& field, const std::string& name,
+                         const Generation& generation) {
+  std::vector<std::string> names;
+  for (const v1::AssignedArray& array : generation.manifest.assignment().arrays())
+    names.push_back(array.name());
+  const std::string& state = generation.state();
+  return MakeError(absl::StatusCode::kNotFound,
+                   absl::StrCat(field, ": value \"", name, "\" names no array of ", state,
+                                " on this host", KnownNames(name, names)),
+                   {"SHARD_NOT_FOUND", {{"field", field}, {"value", name}, {"state", state}}});
 }
 
 // The selectors of one call, so that each selector, array and shard is looked at once: a call may
@@ -48,7 +61,7 @@ class SelectorIndex {
   absl::Status Check(const Generation& generation, const v1::ShardSelector& selector,
                      const std::string& field) const {
     if (!selector.array().empty() && !by_array_.at(selector.array()).exists)
-      return NoSuchShard(field + ".array", selector.array(), generation);
+      return NoSuchArray(field + ".array", selector.array(), generation);
     for (int i = 0; i < selector.devices_size(); ++i) {
       if (devices_here_.contains(selector.devices(i))) continue;
       return NoSuchShard(absl::StrCat(field, ".devices[", i, "]"),

@@ -458,7 +458,10 @@ Unanswered StateBuffers::NoGeneration(const std::string& state, int64_t generati
   const std::string number = absl::StrCat(generation);
   if (generation >= latest) {
     return {StateError(absl::StatusCode::kNotFound, "GENERATION_NOT_FOUND", state,
-                       absl::StrCat("has no generation ", number, " on this host"),
+                       absl::StrCat("has no generation ", number, " on this host",
+                                    here == 0 || here >= generation
+                                        ? ""
+                                        : absl::StrCat("; the newest here is ", here)),
                        {{"generation", number}}),
             Awaited{.state = state, .what = Awaited::What::kGeneration}};
   }

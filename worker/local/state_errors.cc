@@ -21,7 +21,7 @@ absl::Status CheckStateName(const std::string& name) {
 
 Unanswered StateNotFound(const std::string& state) {
   return {StateError(absl::StatusCode::kNotFound, "STATE_NOT_FOUND", state,
-                     "is not known on this host"),
+                     "is not known on this host; remeshctl states list shows those that exist"),
           Awaited{.state = state, .what = Awaited::What::kState}};
 }
 

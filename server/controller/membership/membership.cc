@@ -328,7 +328,8 @@ absl::Status CheckProven(const Membership& membership, const std::string& host) 
 absl::Status CheckAway(const Membership& membership, const std::string& host) {
   RETURN_IF_ERROR(CheckKnown(membership, host));
   if (!membership.workers().alive(host)) return absl::OkStatus();
-  return WorkerError(absl::StatusCode::kFailedPrecondition, "WORKER_ALIVE", host, "is alive");
+  return WorkerError(absl::StatusCode::kFailedPrecondition, "WORKER_ALIVE", host,
+                     "is alive: stop it first");
 }
 
 absl::Status CheckDevicesFree(const Membership& membership, const v1::Register& registration) {

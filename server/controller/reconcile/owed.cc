@@ -69,11 +69,11 @@ absl::StatusOr<v1::DiscardShardsResponse> Owed::OnHost(const std::string& host,
     *response.add_discarded() = held.manifest;
   }
   if (!response.discarded().empty()) return response;
-  return MakeError(
-      absl::StatusCode::kFailedPrecondition,
-      absl::StrCat("host ", host, " owes nothing of ", state.name, " with uid \"", state.uid, "\""),
-      {.reason = "NOT_OWED",
-       .metadata = {{"host", host}, {"state", state.name}, {"state_uid", state.uid}}});
+  return MakeError(absl::StatusCode::kFailedPrecondition,
+                   absl::StrCat("host ", host, " owes nothing of ", state.name, " with uid \"",
+                                state.uid, "\"; remeshctl workers owed lists what hosts owe"),
+                   {.reason = "NOT_OWED",
+                    .metadata = {{"host", host}, {"state", state.name}, {"state_uid", state.uid}}});
 }
 
 std::set<std::string> Owed::NewerHosts(const StateKey& state) const {

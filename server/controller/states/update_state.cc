@@ -23,8 +23,8 @@ absl::Status Committed(const StateEntry& state, v1::State::Phase phase) {
   const std::string generation = absl::StrCat(state.generation());
   return MakeError(
       absl::StatusCode::kFailedPrecondition,
-      absl::StrCat(state.name(), " is past its first BUILDING (", name, ", generation ", generation,
-                   "): its step and labels stay, so update them before the last Seal"),
+      absl::StrCat(state.name(), " is ", name, ", generation ", generation,
+                   ": step and labels can be changed only before generation 1 is sealed"),
       {.reason = "STATE_COMMITTED",
        .metadata = {{"state", state.name()}, {"phase", name}, {"generation", generation}}});
 }
