@@ -23,11 +23,11 @@ using Names = std::vector<std::string>;
 constexpr double kListSeconds = 2;  // the error itself is known already
 
 // The names on the first page of a list; none if the server does not answer.
-template <typename Service, typename Request, typename Response, typename Items>
+template <typename Service, typename Request, typename Response, typename Item>
 Names FirstPage(const Endpoint& server, Request request,
                 grpc::Status (Service::Stub::*list)(grpc::ClientContext*, const Request&,
                                                     Response*),
-                const Items& items) {
+                const google::protobuf::RepeatedPtrField<Item>& (Response::*items)() const) {
   request.set_page_size(1000);
   grpc::ClientContext context;
   SetDeadline(context, std::min(server.timeout_seconds, kListSeconds));
@@ -42,33 +42,27 @@ Names FirstPage(const Endpoint& server, Request request,
 Names States(const Endpoint& server) {
   v1::ListStatesRequest request;
   request.set_view(v1::ListStatesRequest::BASIC);
-  return FirstPage<v1::StateService>(
-      server, request, &v1::StateService::Stub::ListStates,
-      static_cast<const google::protobuf::RepeatedPtrField<v1::State>& (v1::ListStatesResponse::*)()
-                      const>(&v1::ListStatesResponse::states));
+  return FirstPage<v1::StateService>(server, request, &v1::StateService::Stub::ListStates,
+                                     &v1::ListStatesResponse::states);
 }
 
 Names Executions(const Endpoint& server) {
-  return FirstPage<v1::ReshardService>(
-      server, v1::ListExecutionsRequest(), &v1::ReshardService::Stub::ListExecutions,
-      static_cast<const google::protobuf::RepeatedPtrField<v1::Execution>& (
-          v1::ListExecutionsResponse::*)() const>(&v1::ListExecutionsResponse::executions));
+  return FirstPage<v1::ReshardService>(server, v1::ListExecutionsRequest(),
+                                       &v1::ReshardService::Stub::ListExecutions,
+                                       &v1::ListExecutionsResponse::executions);
 }
 
 Names Plans(const Endpoint& server) {
   v1::ListPlansRequest request;
   request.set_view(v1::SUMMARY);
-  return FirstPage<v1::PlanService>(
-      server, request, &v1::PlanService::Stub::ListPlans,
-      static_cast<const google::protobuf::RepeatedPtrField<v1::Plan>& (v1::ListPlansResponse::*)()
-                      const>(&v1::ListPlansResponse::plans));
+  return FirstPage<v1::PlanService>(server, request, &v1::PlanService::Stub::ListPlans,
+                                    &v1::ListPlansResponse::plans);
 }
 
 Names Workers(const Endpoint& server) {
-  return FirstPage<v1::WorkerService>(
-      server, v1::ListWorkersRequest(), &v1::WorkerService::Stub::ListWorkers,
-      static_cast<const google::protobuf::RepeatedPtrField<v1::Worker>& (
-          v1::ListWorkersResponse::*)() const>(&v1::ListWorkersResponse::workers));
+  return FirstPage<v1::WorkerService>(server, v1::ListWorkersRequest(),
+                                      &v1::WorkerService::Stub::ListWorkers,
+                                      &v1::ListWorkersResponse::workers);
 }
 
 struct Kind {
