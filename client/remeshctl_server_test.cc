@@ -324,6 +324,37 @@ TEST(RemeshctlServerTest, OwedGenerationsShowWhatIsSealedAndOfWhichWrite) {
   EXPECT_THAT(table, HasSubstr("host-2 jobs/j/states/s - 2 READY 4/4 - "));
 }
 
+// A worker in each phase, and one of an earlier server, which tells none.
+class WorkersInPhases : public v1::WorkerService::Service {
+  grpc::Status ListWorkers(grpc::ServerContext*, const v1::ListWorkersRequest*,
+                           v1::ListWorkersResponse* response) override {
+    for (const auto& [name, phase] :
+         {std::pair("host-0", v1::Worker::ALIVE), std::pair("host-1", v1::Worker::LOST),
+          std::pair("host-2", v1::Worker::AWAY),
+          std::pair("host-3", v1::Worker::PHASE_UNSPECIFIED)}) {
+      v1::Worker& worker = *response->add_workers();
+      worker.set_name(absl::StrCat("workers/", name));
+      worker.set_phase(phase);
+      worker.set_alive(phase == v1::Worker::ALIVE || phase == v1::Worker::PHASE_UNSPECIFIED);
+    }
+    return grpc::Status::OK;
+  }
+};
+
+// Regression: a worker that left while it held nothing was shown as LOST.
+TEST(RemeshctlServerTest, AWorkerThatLeftIsAwayNotLost) {
+  WorkersInPhases service;
+  const FakeServer server(service);
+  const std::string list = absl::StrCat("workers list --server ", server.address());
+  const Result all = Remeshctl(list);
+  EXPECT_THAT(all.out, testing::ContainsRegex("workers/host-0 +ALIVE "));
+  EXPECT_THAT(all.out, testing::ContainsRegex("workers/host-1 +LOST "));
+  EXPECT_THAT(all.out, testing::ContainsRegex("workers/host-2 +AWAY "));
+  EXPECT_THAT(all.out, testing::ContainsRegex("workers/host-3 +ALIVE "));
+  EXPECT_EQ(Remeshctl(list + " -o name --phase AWAY").out, "workers/host-2\n");
+  EXPECT_EQ(Remeshctl(list + " -o name --phase LOST").out, "workers/host-1\n");
+}
+
 // An execution whose first watch ends as with a server that stops, after it was silent for a while
 // or when the server does stop.
 class FakeReshardService : public v1::ReshardService::Service {
@@ -393,7 +424,7 @@ TEST(RemeshctlServerTest, AWaitRidesOverARestartAfterALongSilence) {
   EXPECT_EQ(r.code, 0) << r.err;
 }
 
-// An execution that moves for ever, with host-b behind, until the call is cancelled.
+// An execution that moves, with host-b behind, until the call is cancelled.
 class EndlessMove : public v1::ReshardService::Service {
   grpc::Status WatchExecution(grpc::ServerContext* context,
                               const v1::WatchExecutionRequest* request,
