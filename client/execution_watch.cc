@@ -159,6 +159,7 @@ Table ExecutionDetails(const v1::Execution& e, bool with_error) {
   AddProgress(e, table);
   if (MovesNothing(e)) table.AddRow({"moves", "nothing: the state has this layout already"});
   AddCosts(e.summary(), table);
+  AddAssumed(e.planning(), table);
   AddTransfer(e, table);
   if (e.has_end_time())
     table.AddRow({"in all", FormatSeconds(Seconds(e.create_time(), e.end_time()))});

@@ -104,6 +104,15 @@ void AddTargetOrders(const google::protobuf::RepeatedPtrField<v1::TargetDeviceLi
   }
 }
 
+void AddAssumed(const v1::Planning& planning, Table& table) {
+  const int hosts = planning.hosts_assumed();
+  if (hosts == 0) return;
+  table.AddRow({"capacities",
+                absl::StrCat("assumed for ", hosts, hosts == 1 ? " host" : " hosts",
+                             ", so the prediction may be far off: remeshctl topology get shows "
+                             "which, their workers' setting preset corrects them")});
+}
+
 std::string FormatBytes(int64_t bytes) {
   static constexpr const char* kUnits[] = {"B", "kB", "MB", "GB", "TB", "PB", "EB"};
   double value = static_cast<double>(bytes);

@@ -37,6 +37,9 @@ absl::Status CheckStdout();
 void AddTargetOrders(const google::protobuf::RepeatedPtrField<v1::TargetDeviceList>& lists,
                      Table& table);
 
+// Adds a row that says how many hosts have assumed capacities; none if none has.
+void AddAssumed(const v1::Planning& planning, Table& table);
+
 std::string FormatBytes(int64_t bytes);                           // "2.47 GB", "12 B"
 std::string FormatRate(double bytes_per_second);                  // "2.47 GB/s"
 std::string FormatSeconds(double seconds);                        // "1.20 s", "3.4 ms", "0.48 ns"

@@ -48,6 +48,7 @@ class FakePlanService : public v1::PlanService::Service {
     }
     response->mutable_plan()->set_name("plans/x");
     response->mutable_planning()->set_cache(v1::Planning::HIT);
+    response->mutable_planning()->set_hosts_assumed(2);
     return grpc::Status::OK;
   }
   grpc::Status ListPlans(grpc::ServerContext*, const v1::ListPlansRequest* request,
@@ -508,6 +509,7 @@ class FinishedMove : public v1::ReshardService::Service {
     execution->set_phase(v1::Execution::SUCCEEDED);
     execution->set_target_generation(2);
     execution->mutable_summary()->set_predicted_seconds(0.0215);
+    execution->mutable_planning()->set_hosts_assumed(1);
     execution->mutable_transfer_start_time()->set_seconds(100);
     execution->mutable_transfer_end_time()->set_seconds(101);
     execution->mutable_transfer_end_time()->set_nanos(270'000'000);
@@ -523,6 +525,22 @@ TEST(RemeshctlServerTest, AMoveIsComparedWithItsPrediction) {
   EXPECT_EQ(r.code, 0) << r.err;
   EXPECT_THAT(r.out, HasSubstr("predicted 21.5 ms, took 1.27 s, 59 x\n"));
   EXPECT_THAT(r.out, HasSubstr("far slower than predicted: compare the capacities"));
+}
+
+// Regression: nothing but the JSON told that a prediction is for capacities nobody gave.
+TEST(RemeshctlServerTest, AssumedCapacitiesAreShownWithThePrediction) {
+  FinishedMove moves;
+  const FakeServer of_moves(moves);
+  const Result move =
+      Remeshctl("executions get jobs/j/executions/e --server " + of_moves.address());
+  EXPECT_THAT(move.out, testing::ContainsRegex("capacities +assumed for 1 host, so"));
+  FakePlanService plans;
+  const FakeServer of_plans(plans);
+  const Result plan =
+      Remeshctl(absl::StrCat("plan -f ", kExample, " --server ", of_plans.address()));
+  EXPECT_THAT(plan.out, testing::ContainsRegex("capacities +assumed for 2 hosts, so"));
+  const Result here = Remeshctl(absl::StrCat("plan --here -f ", kExample));
+  EXPECT_EQ(here.out.find("assumed"), std::string::npos) << here.out;
 }
 
 // A state whose first watch ends as with a server that stops.
