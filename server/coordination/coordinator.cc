@@ -47,7 +47,7 @@ bool Coordinator::Post(Task task) {
   return queue_.Post(std::move(task));
 }
 
-// Does not advance while the process stands still.
+// Does not advance while the process is stopped.
 absl::Time Coordinator::Now() {
   const Timestamp steady = pause_.Between(SteadyClock().Now());
   return start_wall_ + absl::FromChrono(steady - start_ - paused_);
@@ -73,8 +73,8 @@ void Coordinator::SendKeepAlives(absl::Time now) {
   v1::WorldEvent event;
   event.mutable_keep_alive();
   for (auto& [id, session] : sessions_) {
-    if (now < session.heard + kKeepAliveTime) continue;
-    session.heard = now;
+    if (now < session.last_sent + kKeepAliveTime) continue;
+    session.last_sent = now;
     session.sink->Send(event);
   }
 }
@@ -215,7 +215,7 @@ void Coordinator::Do(AnswerStep& action) {
 MemberSink* Coordinator::SinkOf(SessionId session) {
   const auto at = sessions_.find(session);
   if (at == sessions_.end()) return nullptr;
-  at->second.heard = Now();
+  at->second.last_sent = Now();
   return at->second.sink.get();
 }
 

@@ -35,11 +35,11 @@ class MemberSink {
   virtual void End(const absl::Status& status) = 0;
 };
 
-// A member hears something at least this often.
+// A member is sent something at least this often.
 inline constexpr absl::Duration kKeepAliveTime = absl::Seconds(3);
 
 // The running registry of worlds: owns its thread and clock, and carries out the registry's actions.
-// It never waits for another thread. While the process itself stands still, no deadline passes and
+// It never waits for another thread. While the process itself is stopped, no deadline passes and
 // no member is silent. Thread-safe.
 class Coordinator {
  public:
@@ -88,14 +88,14 @@ class Coordinator {
   uint64_t NewId() { return next_id_++; }
 
   // Ends every session and call with UNAVAILABLE (SHUTTING_DOWN) and refuses new ones. Returns when
-  // all have been told. Idempotent.
+  // all have been sent that. Idempotent.
   void Shutdown();
   void Stop() { queue_.Stop(); }
 
  private:
   struct Session {
     std::shared_ptr<MemberSink> sink;
-    absl::Time heard;  // when it was last sent something
+    absl::Time last_sent;
   };
   struct Call {
     std::string scope;

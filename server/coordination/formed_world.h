@@ -10,7 +10,7 @@
 
 namespace remesh::server::coordination {
 
-// A world as its members see it: each of them is told of all. So the bytes of that event grow with
+// A world as its members see it: each of them receives all. So the bytes of that event grow with
 // the square of the world, but for those that all have in common, which are made once.
 struct FormedWorld {
   int64_t epoch = 0;

@@ -27,12 +27,6 @@ absl::Status JoinFirst() {
                    {.reason = "JOIN_AGAIN", .metadata = {}});
 }
 
-// Of a member, in a message.
-size_t MemberBytesMax(const Process& process) {
-  constexpr size_t kNumbers = 32;  // and tags
-  return process.host.size() + process.data.size() + 10 * process.device_ids.size() + kNumbers;
-}
-
 // Of a scope's name.
 std::string_view JobOf(std::string_view scope) { return scope.substr(0, scope.find("/worlds/")); }
 
@@ -47,7 +41,7 @@ absl::Status NotNow(const std::string& scope, const std::string& why, const char
                    {.reason = reason, .metadata = {{"scope", scope}}});
 }
 
-// What members are told when one more asks them to leave.
+// What members receive when one more report asks them to leave.
 v1::WorldEvent::Preempt Merged(v1::WorldEvent::Preempt before, v1::WorldEvent::Preempt next) {
   const bool sized = next.next_size() != 0;
   if (sized) before.set_next_size(next.next_size());
@@ -83,7 +77,7 @@ Registry::Registry(int64_t last_epoch, const std::map<std::string, KnownEpoch>& 
   }
 }
 
-Registry::Scope& Registry::AddScope(const std::string& name) {
+Scope& Registry::AddScope(const std::string& name) {
   const auto [at, added] = scopes_.try_emplace(name);
   if (added) scope_shares_.Take(JobOf(name), 1);
   return at->second;
@@ -170,44 +164,6 @@ std::optional<std::string> Registry::FindForgettable(std::string_view job) const
   return found->first;
 }
 
-bool Registry::HasNoProcess(const Scope& scope) const {
-  const bool lives = scope.world && scope.world->over() == nullptr;
-  return !lives && !scope.saving && scope.forming.empty();
-}
-
-// The rank of this process in the world that lives.
-std::optional<int> Registry::RankOf(const Scope& scope, const std::string& nonce) const {
-  if (!scope.world || scope.world->over() != nullptr) return std::nullopt;
-  for (int rank = 0; rank < scope.size; ++rank) {
-    if (scope.members[rank].nonce == nonce) return rank;
-  }
-  return std::nullopt;
-}
-
-// The process, if it will be a member of the world whose epoch is being written; else null.
-Candidate* Registry::FindSaving(Scope& scope, const std::string& nonce) {
-  if (!scope.saving) return nullptr;
-  for (Candidate& each : scope.saving->members) {
-    if (each.process.nonce == nonce) return &each;
-  }
-  return nullptr;
-}
-
-// A living member of the world is never displaced.
-absl::Status Registry::CheckNotTaken(const Scope& scope, const Candidate& candidate) const {
-  if (!scope.world || scope.world->over() != nullptr) return absl::OkStatus();
-  for (int rank = 0; rank < scope.size; ++rank) {
-    if (!scope.world->SessionOf(rank) || scope.world->HasLeft(rank)) continue;
-    const Process& holder = scope.members[rank];
-    const Process& process = candidate.process;
-    const bool same_place =
-        holder.host == process.host && holder.local_index == process.local_index;
-    const bool taken = candidate.rank == -1 ? same_place : candidate.rank == rank;
-    if (taken) return RankTaken(holder, rank);
-  }
-  return absl::OkStatus();
-}
-
 absl::Status Registry::JoinAgain(const std::string& name, SessionId session, Returned returned,
                                  absl::Time now, Actions& actions) {
   const auto at = scopes_.find(name);
@@ -250,18 +206,6 @@ absl::Status Registry::JoinAgain(const std::string& name, SessionId session, Ret
   return absl::OkStatus();
 }
 
-std::shared_ptr<const FormedWorld> Registry::FormedOf(const Scope& scope, bool with_members) {
-  auto formed = std::make_shared<FormedWorld>();
-  formed->epoch = scope.epoch;
-  formed->size = scope.size;
-  if (!with_members) return formed;
-  size_t bytes = 0;
-  for (const Process& each : scope.members) bytes += MemberBytesMax(each);
-  const bool all = bytes <= kFormedMax && bytes <= kFormedInAllMax / scope.members.size();
-  formed->members = all ? scope.members : std::vector<Process>{scope.members.front()};
-  return formed;
-}
-
 // Tells a member that it is back in its world.
 void Registry::SendBack(const Scope& scope, int rank, bool with_members, Actions& actions) {
   const SessionId session = *scope.world->SessionOf(rank);
@@ -291,7 +235,7 @@ void Registry::OnSessionEnd(SessionId session, absl::Time now, Actions& actions)
   TryForm(name, scope, now, actions);
 }
 
-absl::StatusOr<Registry::Scope*> Registry::FindFor(const Caller& caller) {
+absl::StatusOr<Scope*> Registry::FindFor(const Caller& caller) {
   const auto at = scopes_.find(caller.scope);
   const int64_t present = at == scopes_.end() ? 0 : at->second.epoch;
   if (present == 0 || caller.epoch != present) {
@@ -385,7 +329,7 @@ absl::Status Registry::CheckMayPreempt(const std::string& name, int64_t epoch,
   const Scope& scope = at->second;
   if (epoch != 0 && epoch != scope.epoch) return StaleEpoch(name, epoch, scope.epoch);
   if (!scope.world && now < return_until_) return JoinFirst();
-  if (!scope.world || scope.world->over() != nullptr) {
+  if (!Lives(scope)) {
     return NotNow(name, "its world is over and has no members", "WORLD_OVER");
   }
   const AgreedStep* const agreed = scope.steps.agreed();
@@ -409,8 +353,7 @@ void Registry::SettleSteps(Scope& scope, absl::Time now, Actions& actions) {
 
 // No world forms beside one that lives, or whose members may not have come back yet.
 bool Registry::MayForm(const Scope& scope, absl::Time now) const {
-  const bool lives = scope.world && scope.world->over() == nullptr;
-  return !lives && !scope.saving && now >= BlockedUntil(scope);
+  return !Lives(scope) && !scope.saving && now >= BlockedUntil(scope);
 }
 
 absl::Time Registry::BlockedUntil(const Scope& scope) const {
@@ -572,52 +515,6 @@ Registry::Listed Registry::List(std::string_view prefix, std::string_view after,
     bytes += listed.worlds.back().ByteSizeLong();
   }
   return listed;
-}
-
-v1::World Registry::Describe(const std::string& name, const Scope& scope) const {
-  v1::World world = DescribeWhole(name, scope);
-  if (world.ByteSizeLong() <= kWorldBytesMax) return world;
-  for (v1::WorldMember& member : *world.mutable_members()) member.clear_device_ids();
-  return world;
-}
-
-v1::World Registry::DescribeWhole(const std::string& name, const Scope& scope) const {
-  v1::World world;
-  world.set_name(name);
-  world.set_epoch(scope.epoch);
-  world.set_attempt(scope.attempt);
-  world.set_min_size(scope.min_size);
-  world.set_max_size(scope.max_size);
-  *world.mutable_since() = TimestampOf(scope.since);
-  world.set_phase(PhaseOf(scope));
-  if (scope.preempt) *world.mutable_preempt() = *scope.preempt;
-  if (scope.world) {
-    for (int rank = 0; rank < scope.size; ++rank) {
-      if (!scope.world->SessionOf(rank)) continue;
-      *world.add_members() = ListedMemberOf(scope.members[rank], rank);
-    }
-    for (const World::Waiting& each : scope.world->WaitingRounds(kListedRoundsMax)) {
-      *world.add_waiting() = WaitingOf(each);
-    }
-    if (scope.world->over() != nullptr) world.set_over(scope.world->over()->message);
-  }
-  if (world.phase() != v1::World::FORMING || scope.forming.empty()) return world;
-  const auto& [attempt, forming] = *scope.forming.begin();
-  world.set_attempt(attempt);
-  world.set_min_size(forming.waiting().begin()->second.min_size);
-  world.set_max_size(forming.waiting().begin()->second.max_size);
-  world.clear_members();
-  for (const auto& [order, each] : forming.waiting()) {
-    *world.add_members() = ListedMemberOf(each.process, each.rank);
-  }
-  return world;
-}
-
-v1::World::Phase Registry::PhaseOf(const Scope& scope) const {
-  const bool lives = scope.world && scope.world->over() == nullptr;
-  if (lives) return scope.world->returning() ? v1::World::RETURNING : v1::World::FORMED;
-  if (scope.saving || !scope.forming.empty()) return v1::World::FORMING;
-  return scope.world ? v1::World::OVER : v1::World::RETURNING;
 }
 
 WorldFigures Registry::figures(absl::Time now) const {

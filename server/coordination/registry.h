@@ -17,8 +17,7 @@
 #include "server/coordination/fair_share.h"
 #include "server/coordination/figures.h"
 #include "server/coordination/forming.h"
-#include "server/coordination/step_agreement.h"
-#include "server/coordination/world.h"
+#include "server/coordination/scope.h"
 
 namespace remesh::server::coordination {
 
@@ -32,14 +31,8 @@ inline constexpr size_t kSessionsMax = 65'536;
 // members that ask again.
 inline constexpr size_t kHeldMax = size_t{256} << 20;
 inline constexpr absl::Duration kAskAgainTime = absl::Seconds(60);
-// Bytes of what a world's members tell one another: as each gets it, and as all together do.
-inline constexpr size_t kFormedMax = size_t{2} << 20;
-inline constexpr size_t kFormedInAllMax = size_t{1} << 30;
-// Of worlds that are listed: bytes of a page, those of one from which on device ids are left out,
-// and rounds that wait, of which each names its absent members.
+// Bytes of a page of worlds that are listed.
 inline constexpr size_t kListBytesMax = size_t{2} << 20;
-inline constexpr size_t kWorldBytesMax = size_t{1} << 20;
-inline constexpr size_t kListedRoundsMax = 16;
 
 // By how much a member's word may raise the epochs over those that the disk knows.
 inline constexpr int64_t kEpochLeap = int64_t{1} << 20;
@@ -62,7 +55,7 @@ struct Returned {
   int size = 0;
   std::vector<Finished> finished;
   std::optional<int64_t> agreed_step;
-  std::optional<v1::WorldEvent::Preempt> preempt;  // as the member heard it
+  std::optional<v1::WorldEvent::Preempt> preempt;  // as the member received it
 };
 
 // Who calls, as a call says it.
@@ -105,7 +98,7 @@ class Registry {
   void OnCallGone(const std::string& scope, CallId call);
   absl::Status Leave(const Caller& caller, absl::Time now, Actions& actions);
   // Tells the members to agree on a step and leave. Of several calls the last size and the earliest
-  // deadline hold; one that changes neither is told to no one.
+  // deadline hold; one that changes neither is sent to no member.
   //
   // NOT_FOUND (WORLD_NOT_FOUND) if the scope has had no world; FAILED_PRECONDITION (WORLD_OVER) if
   // its world has no members, WORLD_LEAVES if they have agreed, STALE_EPOCH unless `epoch` is the
@@ -134,41 +127,14 @@ class Registry {
  private:
   friend class RegistryTestPeer;
 
-  // Members of a world whose epoch is being written.
-  struct Saving {
-    std::string attempt;
-    int64_t epoch = 0;
-    std::vector<Candidate> members;  // by rank; session 0: its stream has ended
-  };
-  struct Scope {
-    int64_t epoch = 0;           // the present one; 0: no world has formed
-    int size = 0;                // of its world
-    std::optional<World> world;  // none: no member has joined again since the server's start
-    std::vector<Process> members;
-    std::string attempt;
-    int min_size = 0;
-    int max_size = 0;
-    absl::Time since;  // it came into this phase
-    bool told_over = false;
-    std::map<std::string, Forming> forming;  // by attempt; none is empty
-    std::optional<Saving> saving;
-    std::optional<v1::WorldEvent::Preempt> preempt;
-    StepAgreement steps;
-    size_t held = 0;  // of `held_`
-  };
-
   Scope& AddScope(const std::string& name);
   void DropScope(const std::string& name);
   void AddSession(SessionId session, const std::string& scope);
   void DropSession(SessionId session);
   absl::Status MakeRoom(const std::string& scope, Actions& actions);
   std::optional<std::string> FindForgettable(std::string_view job) const;
-  absl::Status CheckNotTaken(const Scope& scope, const Candidate& candidate) const;
-  std::optional<int> RankOf(const Scope& scope, const std::string& nonce) const;
   // The living world that the caller is a member of.
   absl::StatusOr<Scope*> FindFor(const Caller& caller);
-  static Candidate* FindSaving(Scope& scope, const std::string& nonce);
-  static std::shared_ptr<const FormedWorld> FormedOf(const Scope& scope, bool with_members);
   void SendBack(const Scope& scope, int rank, bool with_members, Actions& actions);
   absl::Status CheckMayPreempt(const std::string& name, int64_t epoch, absl::Time now) const;
   void SendPreempt(const Scope& scope, Actions& actions);
@@ -179,10 +145,6 @@ class Registry {
   void RefuseTaken(Scope& scope, Actions& actions);
   void CountHeld(std::string_view name, Scope& scope);
   void EndIfOver(Scope& scope, absl::Time now, Actions& actions);
-  v1::World::Phase PhaseOf(const Scope& scope) const;
-  bool HasNoProcess(const Scope& scope) const;
-  v1::World Describe(const std::string& name, const Scope& scope) const;
-  v1::World DescribeWhole(const std::string& name, const Scope& scope) const;
 
   std::map<std::string, Scope, std::less<>> scopes_;
   absl::flat_hash_map<SessionId, std::string> sessions_;  // scope of each

@@ -153,8 +153,8 @@ class WorldsSimulation {
   std::vector<std::unique_ptr<Client>> clients_;
   uint64_t next_id_ = 1;
   std::map<std::string, std::map<int64_t, Epoch>> history_;  // by scope
-  std::map<std::string, int64_t> formed_;                    // the highest epoch that one was told
-  std::map<int64_t, std::string> epochs_;                    // told of, and of which scope
+  std::map<std::string, int64_t> formed_;                    // the highest epoch that a member received
+  std::map<int64_t, std::string> epochs_;                    // those received, and of which scope
   std::vector<std::string> violations_;
   std::map<std::string, int> counts_;
 };
