@@ -23,7 +23,7 @@
 #include "base/status_macros.h"
 #include "base/units.h"
 #include "proto/convert/known_fields.h"
-#include "proto/convert/pasted.h"
+#include "proto/convert/pasted/pasted.h"
 
 namespace remesh::proto {
 namespace {

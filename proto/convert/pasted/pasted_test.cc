@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // What people paste, by tests/data/pasted.yaml: what it becomes, or what is said of it.
-#include "proto/convert/pasted.h"
+#include "proto/convert/pasted/pasted.h"
 
 #include <gtest/gtest.h>
 #include <yaml-cpp/yaml.h>
