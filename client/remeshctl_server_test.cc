@@ -384,7 +384,7 @@ class FakeReshardService : public v1::ReshardService::Service {
   std::atomic<int> watches_ = 0;
 };
 
-// Regression: gRPC connected only every 5 s, because nobody waited in it between the tries.
+// Regression: gRPC connected only every 5 s, because no call waited in it between the tries.
 TEST(RemeshctlServerTest, AWaitFindsARestartedServerSoon) {
   FakeReshardService service;
   auto server = std::make_unique<FakeServer>(service);
@@ -527,7 +527,7 @@ TEST(RemeshctlServerTest, AMoveIsComparedWithItsPrediction) {
   EXPECT_THAT(r.out, HasSubstr("far slower than predicted: compare the capacities"));
 }
 
-// Regression: nothing but the JSON told that a prediction is for capacities nobody gave.
+// Regression: nothing but the JSON told that a prediction is for capacities that were not given.
 TEST(RemeshctlServerTest, AssumedCapacitiesAreShownWithThePrediction) {
   FinishedMove moves;
   const FakeServer of_moves(moves);
@@ -712,7 +712,7 @@ TEST(RemeshctlServerTest, AnExportedPlanReplacesNoFileUnlessForced) {
   EXPECT_EQ(exported("-").out, "file of plans/x");
 }
 
-// Regression: --timeout was said to limit the call, but a watch waited for ever.
+// Regression: --timeout was said to limit the call, but a watch waited without end.
 TEST(RemeshctlServerTest, TheTimeoutOfAWatchIsThatOfItsFirstAnswer) {
   FakeStateService service;
   const FakeServer server(service);
