@@ -4,8 +4,9 @@
     with LocalCluster(hosts=2) as cluster:
         client = remesh.connect(cluster.worker_socket("host-0"), cluster.server_address)
 
-All files are in one temporary directory (logs, journal, sockets, port files) and one buffer directory; close(), or the end
-of the `with` block, ends the processes and removes both. If this process dies before that, the kernel kills its children.
+All files are in one temporary directory (logs, journal, sockets, port files) and one buffer
+directory; close(), or the end of the `with` block, ends the processes and removes both. If this
+process dies before that, the kernel kills its children.
 """
 import os
 import pathlib
@@ -21,10 +22,14 @@ import grpc
 from remesh import connection
 from remesh.v1 import worker_pb2, worker_pb2_grpc
 
-START_SECONDS = 30.0
+START_SECONDS = 60.0  # a bound for busy machines
 STOP_SECONDS = 10.0
-CHANNEL_OPTIONS = (("grpc.enable_http_proxy", 0), ("grpc.max_reconnect_backoff_ms", 1000),
-                   ("grpc.max_receive_message_length", -1), ("grpc.max_send_message_length", -1))
+CHANNEL_OPTIONS = (
+    ("grpc.enable_http_proxy", 0),
+    ("grpc.max_reconnect_backoff_ms", 1000),
+    ("grpc.max_receive_message_length", -1),
+    ("grpc.max_send_message_length", -1),
+)
 _SPARE_BYTES = 16 << 20
 _DIE_WITH_PARENT = ("setpriv", "--pdeathsig", "KILL", "--")
 
@@ -34,16 +39,32 @@ class ClusterError(Exception):
 
 
 class Process:
-    """A child process whose output goes to a log file. The kernel ends it with the thread that started it, so that must outlive it."""
+    """A child process whose output goes to a log file. The kernel ends it with the thread that
+    started it, so that must outlive it."""
 
-    def __init__(self, name: str, argv: Sequence[str], log: pathlib.Path, env: Optional[Dict[str, str]] = None,
-                 stdin=subprocess.DEVNULL, stdout=None):
+    def __init__(
+        self,
+        name: str,
+        argv: Sequence[str],
+        log: pathlib.Path,
+        env: Optional[Dict[str, str]] = None,
+        stdin=subprocess.DEVNULL,
+        stdout=None,
+    ):
         self.name, self.log = name, log
         with log.open("ab") as output:
-            # A session of its own: Ctrl-C in the terminal reaches the parent alone, which then ends its children in order.
-            # setpriv, not a preexec_fn: that would fork() for real, and gRPC's threads here do not survive its fork handlers.
-            self.popen = subprocess.Popen([*_DIE_WITH_PARENT, *argv], stdin=stdin, stdout=stdout or output, stderr=output,
-                                          text=True, env={**os.environ, **(env or {})}, start_new_session=True)
+            # A new session: Ctrl-C in the terminal reaches the parent alone, which then ends its
+            # children in order. setpriv, not a preexec_fn: that would fork() for real, and gRPC's
+            # threads here do not survive its fork handlers.
+            self.popen = subprocess.Popen(
+                [*_DIE_WITH_PARENT, *argv],
+                stdin=stdin,
+                stdout=stdout or output,
+                stderr=output,
+                text=True,
+                env={**os.environ, **(env or {})},
+                start_new_session=True,
+            )
 
     def alive(self) -> bool:
         return self.popen.poll() is None
@@ -54,7 +75,8 @@ class Process:
         self.popen.wait()
 
     def stop(self, timeout_seconds: float = STOP_SECONDS) -> int:
-        """Sends SIGTERM, and SIGKILL if the process does not end in time. Returns the exit status, negative for a signal."""
+        """Sends SIGTERM, and SIGKILL if the process does not end in time. Returns the exit status,
+        negative for a signal."""
         if self.alive():
             self.popen.terminate()
         try:
@@ -77,22 +99,35 @@ class LocalCluster:
     Device ids are global: host i has devices [i * devices_per_host, (i + 1) * devices_per_host).
     """
 
-    def __init__(self, bin_dir: Optional[os.PathLike] = None, hosts: int = 1, devices_per_host: int = 2, buffer_bytes: int = 0,
-                 nic_bytes_per_second: float = 12.5e9, server_config: Sequence[str] = (), worker_config: Sequence[str] = (),
-                 device: str = "host", tls: Optional[connection.Tls] = None, device_buffers: str = "device",
-                 assigned_ids: bool = False):
-        """bin_dir: where the programs are; None: REMESH_BIN_DIR, else where PATH finds remesh-server.
+    def __init__(
+        self,
+        bin_dir: Optional[os.PathLike] = None,
+        hosts: int = 1,
+        devices_per_host: int = 2,
+        buffer_bytes: int = 0,
+        nic_bytes_per_second: float = 12.5e9,
+        server_config: Sequence[str] = (),
+        worker_config: Sequence[str] = (),
+        device: str = "host",
+        tls: Optional[connection.Tls] = None,
+        device_buffers: str = "device",
+        assigned_ids: bool = False,
+    ):
+        """bin_dir: where the programs are; None: REMESH_BIN_DIR, else where PATH finds
+        remesh-server.
 
-        device: "host"; "sim": simulated GPUs, which exchange data over a fake NCCL; the build puts the worker that has
-        them and the fake beside its tests, and installs neither;
-        "cuda": the machine's first GPUs, which all hosts share; or "mixed" and "mixed_cuda": the same, but only every second
-        host from the first on has GPUs.
+        device: "host"; "sim": simulated GPUs, which exchange data over a fake NCCL; the build puts
+        the worker that has them and the fake beside its tests, and installs neither; "cuda": the
+        machine's first GPUs, which all hosts share; or "mixed" and "mixed_cuda": the same, but only
+        every second host from the first on has GPUs.
 
         device_buffers: "device": shards are in the GPUs' memory, with a keeper; "host": in files.
 
-        buffer_bytes: room that buffers will need: in /dev/shm if it has as much, else on the temporary directory's disk.
+        buffer_bytes: room that buffers will need: in /dev/shm if it has as much, else on the
+        temporary directory's disk.
 
-        server_config, worker_config: lines of YAML to add to the configuration files; {host} stands for a worker's host.
+        server_config, worker_config: lines of YAML to add to the configuration files; {host} stands
+        for a worker's host.
         assigned_ids: the server chooses device ids, and device_ids() asks it for them.
         tls: for this object's own calls, when server_config turns TLS on.
         """
@@ -121,12 +156,16 @@ class LocalCluster:
             raise
 
     def has_gpus(self, host: str) -> bool:
-        return self._device != "host" and (not self._device.startswith("mixed") or self.host_names.index(host) % 2 == 0)
+        return self._device != "host" and (
+            not self._device.startswith("mixed") or self.host_names.index(host) % 2 == 0
+        )
 
     def _beside_tests(self, file: str, target: str) -> pathlib.Path:
         path = self.bin_dir.resolve().parent / "tests" / file
         if not path.exists():
-            raise ClusterError(f"device {self._device} needs {path}, which the build makes as {target}")
+            raise ClusterError(
+                f"device {self._device} needs {path}, which the build makes as {target}"
+            )
         return path
 
     def _worker_binary(self, host: str) -> pathlib.Path:
@@ -139,9 +178,17 @@ class LocalCluster:
             return []
         device, library = "cuda", os.environ.get("REMESH_NCCL_LIBRARY", "libnccl.so.2")
         if not self._device.endswith("cuda"):
-            device, library = "sim", self._beside_tests("libremesh_fake_nccl.so", "remesh_fake_nccl")
+            device, library = "sim", self._beside_tests(
+                "libremesh_fake_nccl.so", "remesh_fake_nccl"
+            )
         keeper = [f"keeper_socket: {self._keeper_socket}"] if self._has_keeper else []
-        return ["transport: nccl", f"device: {device}", f"nccl_library: {library}", f"device_buffers: {device_buffers}", *keeper]
+        return [
+            "transport: nccl",
+            f"device: {device}",
+            f"nccl_library: {library}",
+            f"device_buffers: {device_buffers}",
+            *keeper,
+        ]
 
     def __enter__(self) -> "LocalCluster":
         try:
@@ -161,7 +208,11 @@ class LocalCluster:
 
     def close(self) -> None:
         """Ends every process and removes every file. May be called twice."""
-        processes = [*self.workers.values(), *([self.server] if self.server else []), *([self.keeper] if self.keeper else [])]
+        processes = [
+            *self.workers.values(),
+            *([self.server] if self.server else []),
+            *([self.keeper] if self.keeper else []),
+        ]
         for process in processes:
             if process.alive():
                 process.popen.terminate()
@@ -190,15 +241,22 @@ class LocalCluster:
     def device_ids(self, host: str) -> List[int]:
         if self._assigned_ids:
             with self.channel() as channel:
-                listed = worker_pb2_grpc.WorkerServiceStub(channel).ListWorkers(worker_pb2.ListWorkersRequest(), timeout=START_SECONDS)
-            return next([device.id for device in worker.registration.devices] for worker in listed.workers
-                        if worker.registration.host == host)
+                listed = worker_pb2_grpc.WorkerServiceStub(channel).ListWorkers(
+                    worker_pb2.ListWorkersRequest(), timeout=START_SECONDS
+                )
+            return next(
+                [device.id for device in worker.registration.devices]
+                for worker in listed.workers
+                if worker.registration.host == host
+            )
         first = self.host_names.index(host) * self.devices_per_host
         return list(range(first, first + self.devices_per_host))
 
     def channel(self) -> grpc.Channel:
         """A new channel to the server; never through a proxy."""
-        return connection.ServerConnection(self.server_address, CHANNEL_OPTIONS, self._tls).channel()
+        return connection.ServerConnection(
+            self.server_address, CHANNEL_OPTIONS, self._tls
+        ).channel()
 
     @property
     def _keeper_socket(self) -> str:
@@ -210,8 +268,11 @@ class LocalCluster:
         """Starts the keeper of all hosts' device buffers, or restarts it without any buffers."""
         log = self.root / "keeper.log"
         log.unlink(missing_ok=True)
-        self.keeper = Process("keeper", [str(self.bin_dir / "remesh-keeper"), "--socket-path", self._keeper_socket],
-                              log)
+        self.keeper = Process(
+            "keeper",
+            [str(self.bin_dir / "remesh-keeper"), "--socket-path", self._keeper_socket],
+            log,
+        )
         deadline = time.monotonic() + START_SECONDS
         while "listening" not in log.read_text():
             if not self.keeper.alive() or time.monotonic() > deadline:
@@ -220,33 +281,50 @@ class LocalCluster:
 
     def start_server(self) -> None:
         """Starts the server, or restarts it on the same port with the same journal."""
-        ports = self._start("server", self.bin_dir / "remesh-server", [
-            f"listen_address: 127.0.0.1:{self._server_port}",
-            f"metrics_address: 127.0.0.1:{self._metrics_port}",
-            f"journal_path: {self.root / 'journal.db'}",
-            *self._server_config])
-        self._server_port, self._metrics_port = int(ports["listen_port"]), int(ports["metrics_port"])
+        ports = self._start(
+            "server",
+            self.bin_dir / "remesh-server",
+            [
+                f"listen_address: 127.0.0.1:{self._server_port}",
+                f"metrics_address: 127.0.0.1:{self._metrics_port}",
+                f"journal_path: {self.root / 'journal.db'}",
+                *self._server_config,
+            ],
+        )
+        self._server_port, self._metrics_port = int(ports["listen_port"]), int(
+            ports["metrics_port"]
+        )
 
     def start_worker(self, host: str, wait: bool = True) -> None:
         """Starts a worker, or restarts it on the buffers that it left."""
         self._ended_incarnations[host] = self._incarnations.get(host, 0)
-        devices = ["device_ids: auto", f"devices: {self.devices_per_host}"] if self._assigned_ids else [f"device_ids: {self.device_ids(host)}"]
-        ports = self._start(host, self._worker_binary(host), [
-            f"host: {host}",
-            f"server_address: {self.server_address}",
-            *devices,
-            f"nic_bytes_per_second: {self._nic_bytes_per_second}",
-            f"fabric_bytes_per_second: {10 * self._nic_bytes_per_second}",
-            f"buffer_directory: {self.buffers / host}",
-            f"socket_path: {self.worker_socket(host)}",
-            *(self._device_config if self.has_gpus(host) else []),
-            *(line.replace("{host}", host) for line in self._worker_config)])
+        devices = (
+            ["device_ids: auto", f"devices: {self.devices_per_host}"]
+            if self._assigned_ids
+            else [f"device_ids: {self.device_ids(host)}"]
+        )
+        ports = self._start(
+            host,
+            self._worker_binary(host),
+            [
+                f"host: {host}",
+                f"server_address: {self.server_address}",
+                *devices,
+                f"nic_bytes_per_second: {self._nic_bytes_per_second}",
+                f"fabric_bytes_per_second: {10 * self._nic_bytes_per_second}",
+                f"buffer_directory: {self.buffers / host}",
+                f"socket_path: {self.worker_socket(host)}",
+                *(self._device_config if self.has_gpus(host) else []),
+                *(line.replace("{host}", host) for line in self._worker_config),
+            ],
+        )
         self._worker_metrics_ports[host] = int(ports["metrics_port"])
         if wait:
             self.wait_workers([host])
 
     def wait_workers(self, hosts: Optional[Sequence[str]] = None) -> None:
-        """Waits until the server lists these workers, or all, as alive in their present incarnation."""
+        """Waits until the server lists these workers, or all, as alive in their present
+        incarnation."""
         hosts = list(hosts or self.host_names)
         processes = [self.server, *(self.workers[host] for host in hosts)]
         deadline = time.monotonic() + START_SECONDS
@@ -255,19 +333,30 @@ class LocalCluster:
             while True:
                 for process in processes:
                     if not process.alive():
-                        raise process.failure(f"died with {process.popen.returncode} while starting")
+                        raise process.failure(
+                            f"died with {process.popen.returncode} while starting"
+                        )
                 try:
-                    listed = stub.ListWorkers(worker_pb2.ListWorkersRequest(), timeout=START_SECONDS).workers
+                    listed = stub.ListWorkers(
+                        worker_pb2.ListWorkersRequest(), timeout=START_SECONDS
+                    ).workers
                 except grpc.RpcError as error:
                     if time.monotonic() > deadline:
                         raise self.server.failure(f"does not answer: {error.details()}") from None
                     time.sleep(0.05)
                     continue
-                alive = {w.registration.host: w.registration.incarnation for w in listed
-                         if w.alive and w.registration.incarnation > self._ended_incarnations.get(w.registration.host, 0)}
+                alive = {
+                    w.registration.host: w.registration.incarnation
+                    for w in listed
+                    if w.alive
+                    and w.registration.incarnation
+                    > self._ended_incarnations.get(w.registration.host, 0)
+                }
                 for host in hosts:
                     if host not in alive and time.monotonic() > deadline:
-                        raise self.workers[host].failure(f"did not attach to the server within {START_SECONDS:.0f} s")
+                        raise self.workers[host].failure(
+                            f"did not attach to the server within {START_SECONDS:.0f} s"
+                        )
                 if set(alive).issuperset(hosts):
                     self._incarnations |= alive
                     return
@@ -280,11 +369,18 @@ class LocalCluster:
         return self.server.stop()
 
     def _environment(self, name: str) -> Dict[str, str]:
-        """NCCL accepts two ranks on one GPU only if it believes that they are on two machines; they then talk over loopback."""
+        """NCCL accepts two ranks on one GPU only if it believes that they are on two machines; they
+        then talk over loopback."""
         if not self._device.endswith("cuda") or name == "server":
             return {}
-        return {"NCCL_HOSTID": name, "NCCL_SOCKET_IFNAME": "lo", "NCCL_IB_DISABLE": "1", "NCCL_NVLS_ENABLE": "0",
-                "NCCL_MNNVL_ENABLE": "0", "NCCL_MAX_CTAS": "4"}
+        return {
+            "NCCL_HOSTID": name,
+            "NCCL_SOCKET_IFNAME": "lo",
+            "NCCL_IB_DISABLE": "1",
+            "NCCL_NVLS_ENABLE": "0",
+            "NCCL_MNNVL_ENABLE": "0",
+            "NCCL_MAX_CTAS": "4",
+        }
 
     def _start(self, name: str, binary: pathlib.Path, config: Sequence[str]) -> Dict[str, str]:
         """Starts a process, waits for its port file and returns the file's values by name."""
@@ -292,7 +388,12 @@ class LocalCluster:
         port_file.unlink(missing_ok=True)
         config_file = self.root / f"{name}.yaml"
         config_file.write_text("\n".join([*config, f"port_file: {port_file}", ""]))
-        process = Process(name, [str(binary), "--config", str(config_file)], self.root / f"{name}.log", env=self._environment(name))
+        process = Process(
+            name,
+            [str(binary), "--config", str(config_file)],
+            self.root / f"{name}.log",
+            env=self._environment(name),
+        )
         if name == "server":
             self.server = process
         else:
@@ -319,15 +420,22 @@ def _bin_dir(named: Optional[os.PathLike]) -> pathlib.Path:
 
 
 def _buffer_directory(root: pathlib.Path, needed: int) -> pathlib.Path:
-    """A new folder with room for `needed` bytes: in memory if there is as much, else on the temporary directory's disk."""
+    """A new folder with room for `needed` bytes: in memory if there is as much, else on the
+    temporary directory's disk."""
     needed += _SPARE_BYTES
     shared = pathlib.Path("/dev/shm")
-    in_memory = min(_free_bytes(shared), _available_memory()) if shared.is_dir() and os.access(shared, os.W_OK) else 0
+    in_memory = (
+        min(_free_bytes(shared), _available_memory())
+        if shared.is_dir() and os.access(shared, os.W_OK)
+        else 0
+    )
     if in_memory >= needed:
         return pathlib.Path(tempfile.mkdtemp(prefix="remesh-", dir=shared))
     if _free_bytes(root) < needed:
-        raise ClusterError(f"buffers need {needed / 1e9:.1f} GB, but /dev/shm (and the memory behind it) has "
-                           f"{in_memory / 1e9:.1f} GB free and {root.parent} {_free_bytes(root) / 1e9:.1f} GB")
+        raise ClusterError(
+            f"buffers need {needed / 1e9:.1f} GB, but /dev/shm (and the memory behind it) has "
+            f"{in_memory / 1e9:.1f} GB free and {root.parent} {_free_bytes(root) / 1e9:.1f} GB"
+        )
     folder = root / "buffers"
     folder.mkdir()
     return folder
@@ -345,10 +453,14 @@ def _available_memory() -> int:
 
 
 def main(command: Sequence[str]) -> int:
-    """Runs a command beside a server and one worker: REMESH_SOCKET names the worker, REMESH_SERVER the
-    server, for remeshctl. Returns its exit status."""
+    """Runs a command beside a server and one worker: REMESH_SOCKET names the worker, REMESH_SERVER
+    the server, for remeshctl. Returns its exit status."""
     if not command:
-        print("usage: python -m remesh.testing COMMAND...: runs it beside a server and a worker on this machine", file=sys.stderr)
+        print(
+            "usage: python -m remesh.testing COMMAND...: runs it beside a server and a worker on this "
+            "machine",
+            file=sys.stderr,
+        )
         return 2
     with LocalCluster(None, 1) as cluster:
         socket = cluster.worker_socket(cluster.host_names[0])

@@ -95,7 +95,9 @@ def main():
             said = "joined"
         else:
             made = {
-                name: pool.submit(text_of, lambda name=name: call(groups[name], name, order["fault"]))
+                name: pool.submit(
+                    text_of, lambda name=name: call(groups[name], name, order["fault"])
+                )
                 for name in order["calls"]
             }
             said = {name: each.result() for name, each in made.items()}

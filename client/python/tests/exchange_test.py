@@ -121,9 +121,7 @@ class TableTest(ExchangeCase):
 
     def test_a_member_that_is_stopped_for_longer_is_lost(self):
         seconds = collections.defaultdict(list)
-        checks = [
-            threading.Thread(target=self.check_into, args=(mode, seconds)) for mode in MODES
-        ]
+        checks = [threading.Thread(target=self.check_into, args=(mode, seconds)) for mode in MODES]
         self.failures = []
         for each in checks:
             each.start()

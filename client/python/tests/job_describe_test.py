@@ -136,7 +136,9 @@ class DescribeTest(unittest.TestCase):
         self.world("empty", hosts[:1], lambda core: None)
         self.assertEqual(self.remeshctl("jobs", "describe", "empty"), "")
         for name in ("nothing", "-"):
-            with self.assertRaisesRegex(AssertionError, "has no states|must be the name of one job"):
+            with self.assertRaisesRegex(
+                AssertionError, "has no states|must be the name of one job"
+            ):
                 self.remeshctl("jobs", "describe", name)
 
 

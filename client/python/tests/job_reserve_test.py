@@ -83,7 +83,9 @@ class ReserveTest(unittest.TestCase):
         for first, second, third in self.world(function):
             numbers = [names.parse(name).number for name in (first, second, third)]
             self.assertEqual(numbers, [1, 2, 3])
-        self.assertEqual([(k, v.phase, v.step) for k, v in self.states().items()], [(2, "READY", 2)])
+        self.assertEqual(
+            [(k, v.phase, v.step) for k, v in self.states().items()], [(2, "READY", 2)]
+        )
         self.assertNotIn(worlds.RESERVED, self.states()[2].labels)
 
         def restored(core):

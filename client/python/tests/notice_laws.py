@@ -16,9 +16,7 @@ class Record:
     told: Dict[int, Reason]  # by the step that it was at, the first one that it asks about if none
 
 
-def run(
-    notice: Notice, steps: Sequence[int], before: Callable[[int], Optional[Reason]]
-) -> Record:
+def run(notice: Notice, steps: Sequence[int], before: Callable[[int], Optional[Reason]]) -> Record:
     """Asks about each step, twice, as should_save() and leaving() do. before(step) may tell the
     process to go, and says whether it did."""
     record = Record({}, {})

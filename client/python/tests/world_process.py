@@ -11,7 +11,7 @@ import time
 import numpy as np
 
 import remesh
-from remesh import buffers, errors, job, storage
+from remesh import buffers, job, storage
 from remesh.group import exchange, together
 from remesh.job.committing import Commit
 from remesh.server_group import ServerGroup
@@ -70,7 +70,9 @@ def rounds(client):
             ),
             names=caught(lambda: group.barrier("a" if group.rank == 0 else "b")),
             late=caught(
-                lambda: group.barrier("late", deadline=_LATE) if group.rank else time.sleep(2 * _LATE)
+                lambda: (
+                    group.barrier("late", deadline=_LATE) if group.rank else time.sleep(2 * _LATE)
+                )
             ),
             # Whoever was absent is told so when it comes.
             told=caught(lambda: group.barrier("late", deadline=_LATE) if group.rank == 0 else None),

@@ -143,9 +143,7 @@ class JobTest(WorldCase):
         self.assertRegex(heard["next"], "^(StaleEpoch|Superseded): ")
         successor.stdin.write("\n")
         successor.stdin.flush()
-        self.assertEqual(
-            self.said(successor), {"restored": 5, "values": [5.0], "ready": [5.0]}
-        )
+        self.assertEqual(self.said(successor), {"restored": 5, "values": [5.0], "ready": [5.0]})
         with remesh.connect(
             self.cluster.worker_socket("host-0"), self.cluster.server_address
         ) as client:
