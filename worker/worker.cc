@@ -35,6 +35,7 @@
 #include "worker/agent/planner_channel.h"
 #include "worker/agent/planner_link.h"
 #include "worker/agent/program_fetcher.h"
+#include "worker/local/lending.h"
 #include "worker/local/local_service.h"
 #include "worker/local/unix_socket.h"
 
@@ -245,12 +246,13 @@ v1::Register Worker::Identity() const {
   identity.set_host(options_.host);
   identity.set_process_nonce(RandomBytes(kNonceBytes));
   identity.set_boot_id(boot_id_);
+  const int64_t memory = MemoryBytes(options_);
   for (int64_t i = 0; i < options_.devices; ++i) {
     v1::WorkerDevice& device = *identity.add_devices();
     device.set_id(HasAssignedIds(options_) ? -1 : std::atoll(options_.device_ids[i].c_str()));
     device.set_kind(options_.device == "cuda" ? v1::WorkerDevice::KIND_CUDA
                                               : v1::WorkerDevice::KIND_HOST);
-    device.set_memory_bytes(MemoryBytes(options_) / options_.devices);
+    device.set_memory_bytes(memory / options_.devices + (i < memory % options_.devices ? 1 : 0));
   }
   identity.set_nic_bytes_per_second(options_.nic_bytes_per_second);
   identity.set_nics(static_cast<int32_t>(options_.nics));
@@ -259,6 +261,7 @@ v1::Register Worker::Identity() const {
   identity.set_fabric_message_seconds(options_.fabric_message_seconds);
   identity.set_post_seconds(options_.post_seconds);
   identity.set_posting_threads(static_cast<int32_t>(options_.posting_threads));
+  identity.set_lendable_bytes(MachineBytes());
   identity.set_capacities_assumed(options_.capacities_assumed);
   identity.set_parent(options_.parent);
   identity.set_version(service::kVersion);

@@ -127,16 +127,6 @@ absl::Status CheckAllocation(const v1::LentMemory& memory, int index) {
   return absl::OkStatus();
 }
 
-// The memory of the machine, swap included. Longer memory files are mostly holes. One user may lend
-// that much, in all loans together, and all users four times that much. This bounds what loans take
-// of the worker's addresses (128 TiB): a worker without addresses ends. It does not bound pages:
-// BufferStore::Lend() checks those.
-int64_t MachineBytes() {
-  struct sysinfo info {};
-  if (sysinfo(&info) != 0) return std::numeric_limits<int64_t>::max();
-  return static_cast<int64_t>(info.totalram + info.totalswap) * info.mem_unit;
-}
-
 absl::Status CheckHostBytes(const v1::LendRequest& request) {
   const int64_t machine = MachineBytes();
   int64_t left = machine;
@@ -292,6 +282,12 @@ std::optional<absl::Status> CloseSome(Loan& loan) {
 absl::Status CheckLease(const Loan& loan) {
   if (loan.lease == nullptr || !loan.lease->ended()) return absl::OkStatus();
   return NoSuchLease(loan.request);
+}
+
+int64_t MachineBytes() {
+  struct sysinfo info {};
+  if (sysinfo(&info) != 0) return std::numeric_limits<int64_t>::max();
+  return static_cast<int64_t>(info.totalram + info.totalswap) * info.mem_unit;
 }
 
 absl::StatusOr<Loan> CheckLoan(const v1::LendRequest& request, uid_t lender,

@@ -41,6 +41,12 @@ struct LoanTotals {
 inline constexpr int64_t kLentMemoriesOfUser = 4096;
 inline constexpr int64_t kLentMemoriesMax = 4 * kLentMemoriesOfUser;
 
+// The memory of the machine, swap included. Longer memory files are mostly holes. One user may lend
+// that much, in all loans together, and all users four times that much. This bounds what loans take
+// of the worker's addresses (128 TiB): a worker without addresses ends. It does not bound pages:
+// BufferStore::Lend() checks those.
+int64_t MachineBytes();
+
 // Checks everything about a loan of `lender` that does not require opening the memory. `request`
 // must place every shard exactly once. `open` leaves this loan out. The call uses up the request's
 // tokens, unless it returns an error of another field. Errors: INVALID_ARGUMENT naming the field

@@ -138,14 +138,16 @@ int64_t EntriesOf(const StateEntry& state) {
   return state.target == nullptr ? now : std::max(now, EntriesOf(*state.target));
 }
 
-// Most bytes that the host's worker lends to buffers; 0: it did not say, or they are in GPUs.
+// Most bytes of a state that the host may hold: in the worker's buffers, or lent by a trainer, which
+// takes nothing of those. 0: the worker did not say, or they are in GPUs.
 int64_t MemoryOf(const v1::Register& registration) {
+  if (registration.lendable_bytes() <= 0) return 0;
   int64_t bytes = 0;
   for (const v1::WorkerDevice& device : registration.devices()) {
     if (device.kind() != v1::WorkerDevice::KIND_HOST || device.memory_bytes() <= 0) return 0;
     bytes = AddBytes(bytes, device.memory_bytes());
   }
-  return bytes;
+  return std::max(bytes, registration.lendable_bytes());
 }
 
 // RESOURCE_EXHAUSTED (HOST_MEMORY) if the host could not hold its part of the state even if it held
@@ -155,10 +157,10 @@ absl::Status CheckMemory(const WorkerRegistry& workers, const std::string& host,
   if (memory == 0 || needed <= memory) return absl::OkStatus();
   return MakeError(
       absl::StatusCode::kResourceExhausted,
-      absl::StrCat("host ", host, " would hold ", needed, " bytes of the state, and its worker ",
-                   "lends at most ", memory,
-                   " (memory_limit_bytes, or the file system of buffer_directory): spread the "
-                   "state over more hosts, or raise the limit"),
+      absl::StrCat("host ", host, " would hold ", needed, " bytes of the state, and has room for ",
+                   memory,
+                   " at most (memory_limit_bytes or the file system of buffer_directory, and the "
+                   "machine's memory): spread the state over more hosts"),
       {.reason = "HOST_MEMORY",
        .metadata = {{"host", host},
                     {"needed_bytes", absl::StrCat(needed)},

@@ -209,6 +209,7 @@ TEST_F(QuotaTest, AStateThatDoesNotFitIntoItsHostsMemoryIsRefused) {
   v1::Register registration = Registration("a");
   registration.mutable_devices(0)->set_kind(v1::WorkerDevice::KIND_HOST);
   registration.mutable_devices(0)->set_memory_bytes(100);
+  registration.set_lendable_bytes(50);
   Attach(registration);
   const auto refusal = [&](int64_t bytes) {
     CreateState create = Asked({"a"});
@@ -226,6 +227,29 @@ TEST_F(QuotaTest, AStateThatDoesNotFitIntoItsHostsMemoryIsRefused) {
   EXPECT_EQ(GetErrorInfo(too_large).reason, "HOST_MEMORY");
   EXPECT_EQ(GetErrorInfo(too_large).metadata["host"], "a");
   EXPECT_EQ(GetErrorInfo(too_large).metadata["memory_bytes"], "100");
+}
+
+// Regression: a state that trainers would lend from their own memory was refused because it was
+// larger than the worker's buffers.
+TEST_F(QuotaTest, AStateThatTrainersMayLendIsNotRefused) {
+  const auto allows = [&](int64_t lendable) {
+    v1::Register registration = Registration("a");
+    registration.mutable_devices(0)->set_kind(v1::WorkerDevice::KIND_HOST);
+    registration.mutable_devices(0)->set_memory_bytes(100);
+    registration.set_lendable_bytes(lendable);
+    Attach(registration);
+    CreateState create = Asked({"a"});
+    auto placed = std::make_shared<PlacedState>(*create.placed);
+    placed->hosts.at("a").bytes = 200;
+    create.placed = placed;
+    create.request.set_validate_only(true);
+    Clear();
+    states_.Create(++last_call_, create, now_, out_);
+    return Replies(last_call_).at(0).ok();
+  };
+  EXPECT_TRUE(allows(200));
+  EXPECT_TRUE(allows(0)) << "a worker of an earlier version, which does not say it";
+  EXPECT_FALSE(allows(199));
 }
 
 // Regression: only new states counted.
