@@ -12,8 +12,9 @@
 namespace remesh::planner {
 
 // The format number. It is raised when the bytes below change, and whenever the planner gives
-// another answer to a request than before. Bytes of another format are refused, so that plans on
-// disk are computed anew instead of being served as they were.
+// another answer to a request than the last release did: once between two releases. Bytes of another
+// format are refused, so that plans on disk are computed again instead of being served as they were.
+// A plan store of a build between two releases may serve plans of an earlier such build.
 inline constexpr int kPlanBytesFormat = 9;
 
 // A canonical request and the plan that answers it.

@@ -18,6 +18,12 @@ inline constexpr int64_t kWindowsMax = int64_t{1} << 20;
 // turn. In turn i, a move of hop l and round r works in window (i + l) * rounds + r, so a device
 // passes a part on in a later window than it received it: in another hop, or in a later round.
 // Small segments have fewer parts, none below min_part_bits, and rest in the other turns.
+//
+// A later window is enough, be it the next one: a worker may have several windows in progress, but
+// begins each move only once the one that brings what it passes on is done (Mover::StartWindow), over
+// every transport, and refuses programs that pass something on in the window in which it comes
+// (moves.cc). That plans always come later, for every part, is checked by ValidatePlan() and, bit by
+// bit, by program_law_test.
 struct Schedule {
   int32_t parts = 1;
   int32_t rounds = 1;

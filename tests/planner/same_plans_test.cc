@@ -32,7 +32,8 @@ std::string SumOfPlans(uint64_t count, const Change& change) {
 TEST(SamePlansTest, AFormatStandsForOneWayToPlan) {
   const std::string what_to_do =
       "The planner answers as it did not before. If that is meant, raise kPlanBytesFormat, so that "
-      "no plan on disk is served in place of the new one, and put the new number and sums here.";
+      "no plan on disk is served in place of the new one, unless the last release has a lower "
+      "number already; and put the number and the new sums here.";
   EXPECT_EQ(kPlanBytesFormat, 9) << what_to_do;
   EXPECT_EQ(SumOfPlans(300, [](ReshardRequest&) {}), "36e01d09188e051b") << what_to_do;
   EXPECT_EQ(SumOfPlans(100, [](ReshardRequest& r) { r.options.donate = true; }), "e6bdeac584df6a85")
