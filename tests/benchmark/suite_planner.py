@@ -129,7 +129,7 @@ hosts of up to 8 devices, 900 above. B is what the busiest link of the plan take
 costs of messages and of posting them on one thread a host, NCCL's as assumed. Short plans, for which hand-overs of 50 µs count (B < 100 hops), have a wider limit: max(1.05 B, B + 2√(d·B·α) + 2α)."""
 
 HOSTS_MISSES = """Predictions over the limit are mostly those of relays on hosts of 64 and 72 devices where one thread posts everything: a pipeline of relays takes as many parts as keep its filling within 2 %, and a pair
-of devices has a message in each of them. One message a pair would keep within the limit; schedules with fewer parts fill too slowly. The fabric is over its limit where a host's own holders of what the
+of devices has a message in each of them. In the two cases of these that were looked at, one message a pair would keep within the limit, so the pairs alone do not force them over it, and schedules with fewer parts fill too slowly; the others were not looked at. The fabric is over its limit where a host's own holders of what the
 rest of it needs are few: they send all of it, because what a host holds never crosses a NIC, while the bound looks at one device at a time and counts its NIC. The 1.111 and 1.056 of moves inside hosts are that NIC."""
 
 HOSTS_COLUMNS = [
