@@ -30,30 +30,52 @@ class ServerMetrics : public CoreObserver {
   void OnFatal(const absl::Status& status) override;
 
  private:
-  prometheus::Family<prometheus::Counter>& executions_;
-  prometheus::Histogram& execution_seconds_;
-  prometheus::Family<prometheus::Counter>& bytes_;
-  prometheus::Counter& predicted_seconds_;
-  prometheus::Counter& transfer_seconds_;
-  prometheus::Histogram& transfer_ratio_;
-  prometheus::Family<prometheus::Gauge>& workers_;
-  prometheus::Family<prometheus::Gauge>& states_;
-  prometheus::Gauge& other_version_;
-  prometheus::Gauge& running_;
-  prometheus::Gauge& workers_drained_;
-  prometheus::Gauge& owed_generations_;
-  prometheus::Gauge& owed_bytes_;
-  prometheus::Gauge& journal_behind_;
-  prometheus::Gauge& journal_full_;
-  prometheus::Gauge& journal_lost_;
-  prometheus::Family<prometheus::Histogram>& planning_seconds_;
-  std::map<v1::Planning::Cache, prometheus::Histogram*> by_way_;  // constant after construction
-  prometheus::Histogram& compute_seconds_;
-  prometheus::Family<prometheus::Gauge>& worlds_;
-  prometheus::Gauge& world_members_;
-  prometheus::Family<prometheus::Counter>& rounds_;
-  prometheus::Histogram& round_seconds_;
-  prometheus::Gauge& oldest_round_;
+  // Of executions that ended.
+  struct OfExecutions {
+    explicit OfExecutions(prometheus::Registry& registry);
+    prometheus::Family<prometheus::Counter>& ended;
+    prometheus::Histogram& seconds;
+    prometheus::Family<prometheus::Counter>& bytes;
+    prometheus::Counter& predicted_seconds;
+    prometheus::Counter& transfer_seconds;
+    prometheus::Histogram& transfer_ratio;
+  };
+  // What the controller knows now.
+  struct OfController {
+    explicit OfController(prometheus::Registry& registry);
+    prometheus::Family<prometheus::Gauge>& workers;
+    prometheus::Family<prometheus::Gauge>& states;
+    prometheus::Gauge& other_version;
+    prometheus::Gauge& running;
+    prometheus::Gauge& workers_drained;
+    prometheus::Gauge& owed_generations;
+    prometheus::Gauge& owed_bytes;
+  };
+  struct OfJournal {
+    explicit OfJournal(prometheus::Registry& registry);
+    prometheus::Gauge& behind;
+    prometheus::Gauge& full;
+    prometheus::Gauge& lost;
+  };
+  struct OfPlanning {
+    explicit OfPlanning(prometheus::Registry& registry);
+    std::map<v1::Planning::Cache, prometheus::Histogram*> seconds;  // constant after construction
+    prometheus::Histogram& compute_seconds;
+  };
+  struct OfWorlds {
+    explicit OfWorlds(prometheus::Registry& registry);
+    prometheus::Family<prometheus::Gauge>& worlds;
+    prometheus::Gauge& members;
+    prometheus::Family<prometheus::Counter>& rounds;
+    prometheus::Histogram& round_seconds;
+    prometheus::Gauge& oldest_round;
+  };
+
+  OfExecutions executions_;
+  OfController controller_;
+  OfJournal journal_;
+  OfPlanning planning_;
+  OfWorlds worlds_;
   CacheMetrics cache_;
 };
 
