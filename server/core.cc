@@ -63,10 +63,6 @@ std::unique_ptr<PlanStore> OpenPlanStore(const PlanStore::Options& options) {
 }
 
 constexpr int kLookupThreads = 4;
-// For calls that wait for the strand. No limits on waiting calls here, because gRPC limits them.
-constexpr FairQueue::Limits kCallsWait{.waiting_max = std::numeric_limits<size_t>::max(),
-                                       .waiting_max_of_caller = std::numeric_limits<size_t>::max(),
-                                       .running_max_of_caller = 1};
 constexpr int kLongLookupThreads = 2;
 constexpr int kTalkers = 2;
 constexpr int kWriters = 2;  // of which one caller may use one
@@ -90,7 +86,6 @@ Core::Core(Options options, CoreObserver& observer)
                                            .max_age = options_.plan_cache_age},
                                 .disk = plan_store_ != nullptr ? plan_store_.get() : &NoDisk()}),
       topology_(options_.controller.topology_rules.domains()),
-      waiting_calls_(kCallsWait),
       quick_planners_({.threads = 1,
                        .execution_threads = 1,
                        .waiting_max = options_.waiting_max,
@@ -121,6 +116,7 @@ Core::Core(Options options, CoreObserver& observer)
       desk_(plans_, {lookups_, long_lookups_, kLookupQuantum},
             {quick_planners_, planners_, kPlanningQuantum}, options_.planning),
       precomputer_(plans_, planners_, desk_),
+      callers_(strand_, kCallsInTurn),
       messages_(strand_, kMessagesInTurn),
       commands_(strand_, kCommandsInTurn) {}
 
@@ -246,8 +242,8 @@ void Core::Perform(Actions actions) {
 
 void Core::Call(CallId id, Request request, ReplyFn reply, const std::string& caller, Gone gone) {
   if (const auto* create = std::get_if<CreateState>(&request)) KeepLayout(create->placed);
-  TakeTurn(caller, [this, id, caller, reply = std::move(reply), request = std::move(request),
-                    gone = std::move(gone)]() mutable {
+  callers_.Push(caller, [this, id, caller, reply = std::move(reply), request = std::move(request),
+                         gone = std::move(gone)]() mutable {
     if (shut_down_) return reply(ShuttingDown());
     if (gone != nullptr && gone()) return reply(CallerGone());
     calls_.Add(id, std::move(reply), caller, std::move(gone));
@@ -256,51 +252,14 @@ void Core::Call(CallId id, Request request, ReplyFn reply, const std::string& ca
 }
 
 void Core::EndCall(CallId id, const std::string& caller) {
-  TakeTurn(caller, [this, id] {
+  callers_.Push(caller, [this, id] {
     calls_.Answer(id, CallerGone());
     if (!shut_down_) Handle(CallerLeft{.call = id});
   });
 }
 
-void Core::TakeTurn(const std::string& caller, FairQueue::Task task) {
-  {
-    absl::MutexLock lock(&turns_mutex_);
-    waiting_calls_.Push({.caller = caller}, std::move(task));
-    if (std::exchange(call_is_posted_, true)) return;
-  }
-  const bool posted = Post([this] { RunCalls(kCallsInTurn); });
-  if (!posted) RunCalls(kCallsInTurn);  // the strand has stopped: refuses it
-}
-
-size_t Core::WaitingCalls() {
-  absl::MutexLock lock(&turns_mutex_);
-  return waiting_calls_.size();
-}
-
-void Core::RunCalls(size_t most) {
-  for (size_t made = 0;; ++made) {
-    if (made == most && Post([this] { RunCalls(kCallsInTurn); })) return;
-    std::optional<FairQueue::Next> next;
-    {
-      absl::MutexLock lock(&turns_mutex_);
-      next = waiting_calls_.Pop(/*executions_only=*/false);
-      call_is_posted_ = next.has_value();
-    }
-    if (!next) return;
-    next->task();
-    {
-      absl::MutexLock lock(&turns_mutex_);
-      waiting_calls_.Ended(next->caller);
-      if (waiting_calls_.empty()) {
-        call_is_posted_ = false;
-        return;
-      }
-    }
-  }
-}
-
 void Core::PostFor(const std::optional<std::string>& caller, FairQueue::Task task) {
-  if (caller) return TakeTurn(*caller, std::move(task));
+  if (caller) return callers_.Push(*caller, std::move(task));
   messages_.Push(std::move(task));
 }
 
@@ -310,7 +269,7 @@ void Core::KeepLayout(std::shared_ptr<const PlacedState> placed) {
 
 void Core::OpenStream(std::shared_ptr<WorkerSink> sink, const std::string& caller) {
   const StreamId id = next_id_++;
-  TakeTurn(caller, [this, id, sink = std::move(sink)] {
+  callers_.Push(caller, [this, id, sink = std::move(sink)] {
     if (shut_down_) sink->Close(ShuttingDown());
     if (!sink->Begin(id)) return;
     streams_[id] = sink;
@@ -339,7 +298,7 @@ void Core::OnStreamEnded(StreamId stream, const std::optional<std::string>& call
 WatchId Core::Watch(const std::string& name, std::shared_ptr<WatchSink> sink,
                     const std::string& caller) {
   const WatchId id = next_id_++;
-  TakeTurn(caller, [this, id, name, sink = std::move(sink)] {
+  callers_.Push(caller, [this, id, name, sink = std::move(sink)] {
     if (sink->Ended()) return;
     if (shut_down_) return sink->End(ShuttingDown());
     watches_[id] = sink;
@@ -350,7 +309,7 @@ WatchId Core::Watch(const std::string& name, std::shared_ptr<WatchSink> sink,
 
 void Core::EndWatch(WatchId watch, OpenWatches::Place place) {
   const std::string caller = place.caller();
-  TakeTurn(caller, [this, watch, place = std::move(place)]() mutable {
+  callers_.Push(caller, [this, watch, place = std::move(place)]() mutable {
     if (watches_.erase(watch) > 0) Handle(WatchEnded{watch});
     place = {};
   });
@@ -407,7 +366,7 @@ void Core::Shutdown() {
     calls_.AnswerAll(ShuttingDown());
     for (auto& [id, stream] : std::exchange(streams_, {})) stream->Close(ShuttingDown());
     for (auto& [id, watch] : std::exchange(watches_, {})) watch->End(ShuttingDown());
-    RunCalls(WaitingCalls());  // refuses them; those that come meanwhile are refused in their turn
+    callers_.RunWaiting();  // refuses them; those that come meanwhile are refused in their turn
     done.Notify();
   });
   if (posted) done.WaitForNotification();

@@ -17,6 +17,7 @@
 #include "planner/values/topology.h"
 #include "server/cache/plan_cache.h"
 #include "server/cache/plan_store.h"
+#include "server/caller_turns.h"
 #include "server/controller/controller.h"
 #include "server/coordination/fences.h"
 #include "server/coordination/figures.h"
@@ -213,11 +214,6 @@ class Core {
   void PostFor(const std::optional<std::string>& caller, FairQueue::Task task);
   // Sees to it that the strand does not free it.
   void KeepLayout(std::shared_ptr<const PlacedState> placed);
-  // Runs the task on the strand in the caller's turn.
-  void TakeTurn(const std::string& caller, FairQueue::Task task);
-  // Makes the calls whose turn it is, up to `most`, and posts itself again if more calls wait.
-  void RunCalls(size_t most);
-  size_t WaitingCalls();
   bool AwaitNoExecution(absl::Duration patience);
   void Do(SendToWorker& action);
   void Do(SendLater& action);
@@ -252,9 +248,6 @@ class Core {
   coordination::Fences fences_;
   std::unique_ptr<coordination::Coordinator> coordinator_;
   OpenWatches open_watches_;  // outlives every task that holds a place
-  absl::Mutex turns_mutex_;
-  FairQueue waiting_calls_ ABSL_GUARDED_BY(turns_mutex_);
-  bool call_is_posted_ ABSL_GUARDED_BY(turns_mutex_) = false;  // RunCalls()
 
   // Used only by tasks of the strand.
   std::unique_ptr<Controller> controller_;
@@ -280,8 +273,9 @@ class Core {
   PlanDesk desk_;
   Precomputer precomputer_;
   Strand strand_;
-  TurnLane messages_;  // of streams, and their ends
-  TurnLane commands_;  // to streams
+  CallerTurns callers_;  // with calls, watches and new streams
+  TurnLane messages_;    // of streams, and their ends
+  TurnLane commands_;    // to streams
   std::unique_ptr<JournalWriter> writer_;
   std::unique_ptr<JournalBackups> backups_;
 
