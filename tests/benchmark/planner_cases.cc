@@ -2,9 +2,12 @@
 #include "tests/benchmark/planner_cases.h"
 
 #include <algorithm>
+#include <numeric>
+#include <random>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "base/check.h"
 #include "proto/convert/plan_spec.h"
 #include "tests/benchmark/spec_builder.h"
@@ -121,6 +124,34 @@ int64_t ElementsOf(const Weight& weight) {
   return elements;
 }
 
+// Adds a bf16 array between two shardings of all devices 0 .. devices - 1.
+void AddHloArray(const std::vector<int64_t>& shape, const std::string& source,
+                 const std::string& target, int64_t devices, v1::PlanSpec& spec) {
+  v1::ArraySpec& array = *spec.add_arrays();
+  array.set_name(absl::StrCat("a", spec.arrays_size()));
+  array.mutable_shape()->Add(shape.begin(), shape.end());
+  array.set_element_type("bf16");
+  array.mutable_source()->set_hlo_text(source);
+  array.mutable_target()->set_hlo_text(target);
+  array.mutable_source()->mutable_devices()->mutable_range()->set_count(devices);
+  array.mutable_target()->mutable_devices()->mutable_range()->set_count(devices);
+}
+
+v1::PlanSpec OnHostsOfEight(int64_t devices) {
+  SpecBuilder builder;
+  builder.AddHosts(devices / 8, {});
+  return std::move(builder).Take();
+}
+
+// Tiles of 2 replicas over the devices 0 .. devices - 1 in random order.
+std::string RandomLayout(const std::string& tiles, int64_t devices, std::mt19937& random) {
+  std::vector<int64_t> ids(devices);
+  std::iota(ids.begin(), ids.end(), 0);
+  std::shuffle(ids.begin(), ids.end(), random);
+  return absl::StrCat("{devices=[", tiles, ",2]", absl::StrJoin(ids, ","),
+                      " last_tile_dim_replicate}");
+}
+
 }  // namespace
 
 planner::ReshardRequest RequestOf(const v1::PlanSpec& spec) {
@@ -197,6 +228,28 @@ v1::PlanSpec MeshSpec(const std::vector<int64_t>& shape, const MeshSide& source,
   const std::string before = place(source, 0);
   builder.Add("x", shape, "s32", before, place(target, kFirstTarget));
   return std::move(builder).Take();
+}
+
+v1::PlanSpec RandomLayoutsSpec() {
+  constexpr int64_t kDevices = 512;
+  v1::PlanSpec spec = OnHostsOfEight(kDevices);
+  std::mt19937 random(1);
+  for (int i = 0; i < 60; ++i) {
+    const std::string source = RandomLayout("256,1", kDevices, random);
+    const std::string target = RandomLayout("1,256", kDevices, random);
+    AddHloArray({4096, 4096}, source, target, kDevices, spec);
+  }
+  return spec;
+}
+
+v1::PlanSpec RowsToColumnsSpec(int64_t arrays, int64_t devices) {
+  v1::PlanSpec spec = OnHostsOfEight(devices);
+  const std::string source = absl::StrCat("{devices=[", devices, ",1]<=[", devices, "]}");
+  const std::string target = absl::StrCat("{devices=[1,", devices, "]<=[", devices, "]}");
+  for (int64_t i = 0; i < arrays; ++i) {
+    AddHloArray({4 * devices + i, 4 * devices}, source, target, devices, spec);
+  }
+  return spec;
 }
 
 }  // namespace remesh::testing

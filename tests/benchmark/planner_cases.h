@@ -71,4 +71,10 @@ struct MeshSide {
 v1::PlanSpec MeshSpec(const std::vector<int64_t>& shape, const MeshSide& source,
                       const MeshSide& target);
 
+// The requests that cost most for their size. 60 arrays of 2 replicas over 512 devices, each before
+// and after in a random order of its own: few atoms share holders and needers.
+v1::PlanSpec RandomLayoutsSpec();
+// Arrays of different shapes from rows to columns: every device sends to every other.
+v1::PlanSpec RowsToColumnsSpec(int64_t arrays, int64_t devices);
+
 }  // namespace remesh::testing

@@ -10,21 +10,20 @@
 #include <algorithm>
 #include <cstdio>
 #include <functional>
-#include <numeric>
-#include <random>
 #include <string>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 #include "base/check.h"
 #include "planner/make_plan.h"
 #include "proto/convert/plan_spec.h"
 #include "service/process/heap.h"
-#include "tests/benchmark/spec_builder.h"
+#include "tests/benchmark/planner_cases.h"
 
 namespace remesh::planner {
 namespace {
+
+using testing::RowsToColumnsSpec;
 
 // Of this thread's CPU time: what the machine does besides does not count.
 double Seconds() {
@@ -89,60 +88,6 @@ class Watch {
   std::vector<Stretch> longest_ = std::vector<Stretch>(5);
 };
 
-v1::DeviceList Every(int64_t devices) {
-  v1::DeviceList every;
-  every.mutable_range()->set_count(devices);
-  return every;
-}
-
-void AddArray(v1::PlanSpec& spec, const std::vector<int64_t>& shape, const std::string& source,
-              const std::string& target, int64_t devices) {
-  v1::ArraySpec& array = *spec.add_arrays();
-  array.set_name(absl::StrCat("a", spec.arrays_size()));
-  for (const int64_t extent : shape) array.add_shape(extent);
-  array.set_element_type("bf16");
-  for (const auto& [sharding, text] :
-       {std::pair(array.mutable_source(), source), std::pair(array.mutable_target(), target)}) {
-    sharding->set_hlo_text(text);
-    *sharding->mutable_devices() = Every(devices);
-  }
-}
-
-v1::PlanSpec OnHosts(int64_t devices) {
-  testing::SpecBuilder builder;
-  builder.AddHosts(devices / 8, {});
-  return std::move(builder).Take();
-}
-
-// Of 2 replicas over 512 devices, in an order of its own each.
-v1::PlanSpec RandomLayouts() {
-  constexpr int64_t kDevices = 512;
-  v1::PlanSpec spec = OnHosts(kDevices);
-  std::mt19937 random(1);
-  const auto layout = [&](const std::string& tiles) {
-    std::vector<int64_t> ids(kDevices);
-    std::iota(ids.begin(), ids.end(), 0);
-    std::shuffle(ids.begin(), ids.end(), random);
-    return absl::StrCat("{devices=[", tiles, ",2]", absl::StrJoin(ids, ","),
-                        " last_tile_dim_replicate}");
-  };
-  for (int i = 0; i < 60; ++i) {
-    const std::string source = layout("256,1"), target = layout("1,256");
-    AddArray(spec, {4096, 4096}, source, target, kDevices);
-  }
-  return spec;
-}
-
-v1::PlanSpec RowsToColumns(int64_t arrays, int64_t devices) {
-  v1::PlanSpec spec = OnHosts(devices);
-  for (int64_t i = 0; i < arrays; ++i) {
-    AddArray(spec, {4 * devices + i, 4 * devices},
-             absl::StrCat("{devices=[", devices, ",1]<=[", devices, "]}"),
-             absl::StrCat("{devices=[1,", devices, "]<=[", devices, "]}"), devices);
-  }
-  return spec;
-}
-
 v1::PlanSpec WithFreeOrder(v1::PlanSpec spec) {
   spec.mutable_options()->set_free_target_order(true);
   return spec;
@@ -154,11 +99,11 @@ struct Case {
 };
 
 std::vector<Case> Cases() {
-  return {{"random-layouts", RandomLayouts},
-          {"all-to-all", [] { return RowsToColumns(1, 2048); }},
-          {"all-to-all-1024", [] { return RowsToColumns(1, 1024); }},
-          {"many-shapes", [] { return RowsToColumns(20'000, 64); }},
-          {"all-to-all-free-order", [] { return WithFreeOrder(RowsToColumns(1, 1024)); }}};
+  return {{"random-layouts", testing::RandomLayoutsSpec},
+          {"all-to-all", [] { return RowsToColumnsSpec(1, 2048); }},
+          {"all-to-all-1024", [] { return RowsToColumnsSpec(1, 1024); }},
+          {"many-shapes", [] { return RowsToColumnsSpec(20'000, 64); }},
+          {"all-to-all-free-order", [] { return WithFreeOrder(RowsToColumnsSpec(1, 1024)); }}};
 }
 
 absl::Status PlanOf(const v1::PlanSpec& spec, planner::Budget& budget) {

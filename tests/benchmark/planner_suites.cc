@@ -148,6 +148,18 @@ void AddFlat(Cases& cases) {
   add(131072, 131064, true);
 }
 
+// Those that cost most.
+void AddGreatest(Cases& cases) {
+  cases.push_back({"greatest", "flat 131072 -> 131064 x4, free", [] {
+                     v1::PlanSpec spec = FlatSpec(131072, 131064, /*all_states=*/true);
+                     spec.mutable_options()->set_free_target_order(true);
+                     return spec;
+                   }});
+  cases.push_back(
+      {"greatest", "60 arrays of 2 replicas in random layouts (512)", RandomLayoutsSpec});
+  cases.push_back({"greatest", "all-to-all (2048)", [] { return RowsToColumnsSpec(1, 2048); }});
+}
+
 void AddMegatron(Cases& cases) {
   const auto side = [](int64_t tp, int64_t pp, int64_t ep) {
     return ModelMesh{.tp = tp, .pp = pp, .dp = ep, .ep = ep, .etp = tp};
@@ -264,6 +276,7 @@ std::vector<PlannerCase> PlannerCases() {
   AddElastic(cases);
   AddInPlace(cases);
   AddFlat(cases);
+  AddGreatest(cases);
   AddMegatron(cases);
   AddTenplex(cases);
   AddOrbax(cases);
