@@ -7,8 +7,7 @@
 #include "absl/time/clock.h"
 #include "base/caller_gone.h"
 #include "base/error.h"
-#include "base/status_macros.h"
-#include "server/coordination/messages.h"
+#include "server/coordination/requests.h"
 
 namespace remesh::server::coordination {
 namespace {
@@ -86,22 +85,11 @@ void Coordinator::Join(SessionId session, v1::JoinRequest request,
     const absl::Time now = Now();
     sessions_[session] = {sink, now};
     Actions actions;
-    const absl::Status status = Admit(session, request, now, actions);
+    const absl::Status status = coordination::Join(registry_, session, request, now, actions);
     if (!status.ok()) actions.push_back(EndSession{session, status});
     Perform(std::move(actions));
   });
   if (!posted) sink->End(Stopping());
-}
-
-absl::Status Coordinator::Admit(SessionId session, const v1::JoinRequest& request, absl::Time now,
-                                Actions& actions) {
-  if (request.epoch() != 0) {
-    ASSIGN_OR_RETURN(Returned returned, ReturnedOf(request));
-    return registry_.JoinAgain(request.scope(), session, std::move(returned), now, actions);
-  }
-  ASSIGN_OR_RETURN(Candidate candidate, CandidateOf(request, now));
-  candidate.session = session;
-  return registry_.Join(request.scope(), request.attempt(), std::move(candidate), now, actions);
 }
 
 void Coordinator::OnStreamEnd(SessionId session) {

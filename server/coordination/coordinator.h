@@ -108,8 +108,6 @@ class Coordinator {
   absl::Time Now();
   void Tick();
   void SendKeepAlives(absl::Time now);
-  absl::Status Admit(SessionId session, const v1::JoinRequest& request, absl::Time now,
-                     Actions& actions);
   void Perform(Actions actions);
   void Do(Answer& action);
   void Do(AnswerStep& action);

@@ -8,7 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "gtest/gtest.h"
-#include "server/coordination/messages.h"
+#include "server/coordination/requests.h"
 #include "server/coordination/registry.h"
 
 namespace remesh::server::coordination {

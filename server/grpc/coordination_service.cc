@@ -3,13 +3,11 @@
 
 #include <utility>
 
-#include "absl/strings/str_cat.h"
-#include "base/error.h"
-#include "base/status_macros.h"
 #include "server/controller/values/names.h"
 #include "server/controller/values/pagination.h"
 #include "server/coordination/coordinator.h"
 #include "server/coordination/messages.h"
+#include "server/coordination/requests.h"
 #include "server/grpc/member_stream.h"
 #include "server/grpc/refused_stream.h"
 
@@ -31,24 +29,6 @@ struct WaitingCall {
 WaitingCall BeginWaiting(Coordinator& coordinator) {
   const CallId id = coordinator.NewId();
   return {id, new service::CancellableCall([&coordinator, id] { coordinator.EndCall(id); })};
-}
-
-// An Exchange, checked as far as that takes no knowledge of its world.
-struct CheckedExchange {
-  coordination::Caller caller;
-  coordination::Contribution contribution;
-  absl::Duration timeout;
-};
-absl::StatusOr<CheckedExchange> Check(const v1::ExchangeRequest& request) {
-  CheckedExchange checked;
-  ASSIGN_OR_RETURN(checked.caller, coordination::CallerOf(request));
-  if (request.sequence() < 0) {
-    return InvalidField("sequence", absl::StrCat(request.sequence()), "must be >= 0");
-  }
-  ASSIGN_OR_RETURN(checked.contribution, coordination::ContributionOf(request.contribution()));
-  ASSIGN_OR_RETURN(checked.timeout,
-                   coordination::TimeoutOf(request.has_timeout(), request.timeout()));
-  return checked;
 }
 
 void Respond(const coordination::Answer& answer, v1::ExchangeResponse* response,
@@ -96,8 +76,8 @@ ServerUnaryReactor* CoordinationService::Exchange(CallbackServerContext* context
   Coordinator& coordinator = backend_.core.coordinator();
   const WaitingCall call = BeginWaiting(coordinator);
   Completion completion(call.reactor);
-  absl::Status status = backend_.Authorize(*context, "Exchange", request->scope());
-  absl::StatusOr<CheckedExchange> checked = status.ok() ? Check(*request) : status;
+  const absl::Status status = backend_.Authorize(*context, "Exchange", request->scope());
+  auto checked = status.ok() ? coordination::ExchangeCallOf(*request) : status;
   if (!checked.ok()) {
     completion.Finish(checked.status());
     return call.reactor;
@@ -108,9 +88,8 @@ ServerUnaryReactor* CoordinationService::Exchange(CallbackServerContext* context
     if (!answer.ok()) return completion.Finish(answer.status());
     RespondOn(pool, turn, *std::move(answer), response, std::move(completion));
   };
-  coordinator.Exchange(call.id, std::move(checked->caller),
-                       static_cast<uint64_t>(request->sequence()), std::move(checked->contribution),
-                       checked->timeout, std::move(reply));
+  coordinator.Exchange(call.id, std::move(checked->caller), checked->sequence,
+                       std::move(checked->contribution), checked->timeout, std::move(reply));
   return call.reactor;
 }
 
@@ -131,15 +110,10 @@ ServerUnaryReactor* CoordinationService::ReportPreemption(
     google::protobuf::Empty*) {
   return HandleIfAllowed(
       backend_, context, "ReportPreemption", request->scope(), [&](Completion completion) {
-        const absl::Status status = coordination::CheckPreemption(*request);
-        if (!status.ok()) return completion.Finish(status);
-        v1::WorldEvent::Preempt preempt;
-        preempt.set_by(request->by());
-        preempt.set_next_size(request->next_size());
-        preempt.set_resize(request->resize());
-        if (request->has_deadline()) *preempt.mutable_deadline() = request->deadline();
+        absl::StatusOr<v1::WorldEvent::Preempt> preempt = coordination::PreemptOf(*request);
+        if (!preempt.ok()) return completion.Finish(preempt.status());
         backend_.core.coordinator().Preempt(
-            request->scope(), request->epoch(), std::move(preempt),
+            request->scope(), request->epoch(), *std::move(preempt),
             [completion = std::move(completion)](const absl::Status& status) mutable {
               completion.Finish(status);
             });
@@ -152,17 +126,13 @@ ServerUnaryReactor* CoordinationService::AgreeStep(CallbackServerContext* contex
   Coordinator& coordinator = backend_.core.coordinator();
   const WaitingCall call = BeginWaiting(coordinator);
   Completion completion(call.reactor);
-  absl::Status status = backend_.Authorize(*context, "AgreeStep", request->scope());
-  if (status.ok()) status = coordination::CheckStep(request->step());
-  absl::StatusOr<coordination::Caller> caller =
-      status.ok() ? coordination::CallerOf(*request) : status;
-  const auto timeout = coordination::TimeoutOf(request->has_timeout(), request->timeout());
-  if (caller.ok() && !timeout.ok()) caller = timeout.status();
-  if (!caller.ok()) {
-    completion.Finish(caller.status());
+  const absl::Status status = backend_.Authorize(*context, "AgreeStep", request->scope());
+  auto checked = status.ok() ? coordination::StepCallOf(*request) : status;
+  if (!checked.ok()) {
+    completion.Finish(checked.status());
     return call.reactor;
   }
-  coordinator.AgreeStep(call.id, *std::move(caller), request->step(), *timeout,
+  coordinator.AgreeStep(call.id, std::move(checked->caller), checked->step, checked->timeout,
                         [response, completion = std::move(completion)](
                             absl::StatusOr<coordination::AgreedStep> agreed) mutable {
                           if (agreed.ok()) {
