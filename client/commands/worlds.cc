@@ -81,6 +81,10 @@ absl::StatusOr<v1::ListWorldsResponse> AllWorlds(const WorldsOptions& options, W
   return CallAllPages(options.server, stub, &WorldStub::ListWorlds, request);
 }
 
+std::string SinceOf(const v1::World::Waiting& round) {
+  return round.has_since() ? FormatTime(round.since()) : "before the server's restart";
+}
+
 // Who is in, and who has come to each round that waits.
 Table MemberRows(const v1::World& world) {
   Table table({"RANK", "HOST", "PID", "DEVICES", "AWAITED BY"}, {});
@@ -93,7 +97,7 @@ Table MemberRows(const v1::World& world) {
       for (const int rank : round.absent()) {
         if (rank != member.rank()) continue;
         absl::StrAppend(&awaited, awaited.empty() ? "" : "; ", round.name(), " since ",
-                        FormatTime(round.since()));
+                        SinceOf(round));
       }
     }
     table.AddRow({absl::StrCat(member.rank()), member.host(), absl::StrCat(member.pid()),

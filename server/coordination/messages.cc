@@ -40,7 +40,7 @@ v1::World::Waiting WaitingOf(const World::Waiting& round) {
   waiting.set_sequence(static_cast<int64_t>(round.sequence));
   waiting.set_name(round.name);
   waiting.set_mode(ModeOf(round.mode));
-  *waiting.mutable_since() = TimestampOf(round.since);
+  if (round.since != absl::InfinitePast()) *waiting.mutable_since() = TimestampOf(round.since);
   waiting.mutable_absent()->Assign(round.absent.begin(), round.absent.end());
   return waiting;
 }

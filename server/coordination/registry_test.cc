@@ -57,12 +57,16 @@ class RegistryTest : public testing::Test {
   void Form(int size) {
     for (int i = 1; i <= size; ++i) ASSERT_TRUE(Join(i, i, size, i - 1).ok());
   }
-  absl::Status JoinAgain(SessionId session, int process, int rank, int size, int64_t epoch) {
+  static Returned ReturnedOf(int process, int rank, int size, int64_t epoch) {
     Returned returned;
     returned.process = CandidateOf(process, size).process;
     returned.epoch = epoch;
     returned.rank = rank;
     returned.size = size;
+    return returned;
+  }
+  absl::Status JoinAgain(SessionId session, int process, int rank, int size, int64_t epoch) {
+    const Returned returned = ReturnedOf(process, rank, size, epoch);
     Actions actions;
     const absl::Status status = registry_.JoinAgain(kMain, session, returned, now_, actions);
     Carry(std::move(actions));
@@ -416,11 +420,7 @@ TEST_F(RegistryTest, NoStepIsAgreedOnOnceAMemberHasLeft) {
 TEST_F(RegistryTest, AfterARestartMembersTellOthersWhatTheyHeard) {
   Restart(5, {{kMain, {.epoch = 5, .size = 3, .formed = kBegin}}});
   ASSERT_TRUE(JoinAgain(1, 1, 0, 3, 5).ok());
-  Returned knows;
-  knows.process = CandidateOf(2, 3).process;
-  knows.epoch = 5;
-  knows.rank = 1;
-  knows.size = 3;
+  Returned knows = ReturnedOf(2, 1, 3, 5);
   knows.agreed_step = 7;
   knows.preempt.emplace().set_next_size(4);
   Actions actions;
@@ -629,6 +629,23 @@ TEST_F(RegistryTest, FiguresSayHowLongTheOldestRoundHasWaited) {
   EXPECT_EQ(figures.oldest_round, absl::Seconds(7));
   EXPECT_EQ(figures.members, 2);
   EXPECT_EQ(figures.worlds.at(v1::World::FORMED), 1);
+}
+
+// Regression: a round that one member had finished before the server's restart had waited forever,
+// until the other called: the alert for rounds that wait fired at once.
+TEST_F(RegistryTest, ARoundToWhichNoMemberHasComeSinceTheRestartIsNotOld) {
+  Restart(5, {{kMain, {.epoch = 5, .size = 2, .formed = kBegin}}});
+  Returned knows = ReturnedOf(1, 0, 2, 5);
+  knows.finished.push_back({.digest = "digest", .contribution = {.name = "save"}});
+  Actions actions;
+  ASSERT_TRUE(registry_.JoinAgain(kMain, 1, knows, now_, actions).ok());
+  ASSERT_TRUE(JoinAgain(2, 2, 1, 2, 5).ok());
+  const v1::World world = registry_.List("", "", 1).worlds.at(0);
+  ASSERT_EQ(world.waiting_size(), 1);
+  EXPECT_FALSE(world.waiting(0).has_since()) << world.ShortDebugString();
+  EXPECT_EQ(registry_.figures(now_).oldest_round, absl::ZeroDuration());
+  Exchange(10, 2, 5);
+  EXPECT_EQ(answers_[10], "RESULTS_DIFFER") << "the digest is none of this round";
 }
 
 }  // namespace

@@ -268,7 +268,8 @@ std::vector<World::Waiting> World::WaitingRounds(size_t most) const {
 absl::Time World::OldestWaiting() const {
   absl::Time oldest = absl::InfiniteFuture();
   for (const auto& [sequence, round] : rounds_) {
-    if (!round.outcome && !round.contributions.empty()) oldest = std::min(oldest, round.since);
+    if (round.outcome || round.contributions.empty()) continue;
+    if (round.since != absl::InfinitePast()) oldest = std::min(oldest, round.since);
   }
   return oldest;
 }

@@ -104,11 +104,11 @@ class World {
     uint64_t sequence = 0;
     std::string name;
     Mode mode = Mode::kBarrier;
-    absl::Time since;
+    absl::Time since;  // InfinitePast: no member has called since the server's restart
     std::vector<int> absent;
   };
   std::vector<Waiting> WaitingRounds(size_t most) const;
-  // When the oldest of them began; InfiniteFuture if none waits.
+  // When the oldest of them began in which a member waits; InfiniteFuture if none does.
   absl::Time OldestWaiting() const;
 
   int size() const { return static_cast<int>(members_.size()); }
