@@ -7,9 +7,9 @@
 #include <algorithm>
 #include <cstdint>
 #include <cstdio>
-#include <cstdlib>
 #include <deque>
 #include <map>
+#include <memory>
 #include <optional>
 #include <set>
 #include <string>
@@ -18,38 +18,14 @@
 
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/time/time.h"
 #include "base/check.h"
 #include "gtest/gtest.h"
+#include "server/coordination/testing/world_text.h"
 #include "server/coordination/world.h"
 
 namespace remesh::server::coordination {
-
-class WorldTestPeer {
- public:
-  // All that decides what the world does next, as text.
-  static std::string TextOf(const World& world) {
-    std::string text = absl::StrCat(absl::ToUnixSeconds(world.return_deadline_), ";");
-    if (world.over_) absl::StrAppend(&text, "over ", DigestOf(*world.over_));
-    for (const World::Seat& seat : world.members_) {
-      absl::StrAppend(&text, seat.member.nonce, ",", seat.session.value_or(-1), ",",
-                      absl::ToUnixSeconds(seat.lost_at), ",", seat.left, ",", seat.contributed,
-                      ";");
-    }
-    for (const auto& [sequence, round] : world.rounds_) {
-      absl::StrAppend(&text, "|", sequence, ",", absl::ToUnixSeconds(round.deadline), ",",
-                      round.digest, ",", round.outcome ? DigestOf(*round.outcome) : "open");
-      for (const auto& [rank, each] : round.contributions) {
-        absl::StrAppend(&text, ",", rank, "=", each.name, std::string(each.payload));
-      }
-      for (const auto& [rank, call] : round.calls) absl::StrAppend(&text, ",", rank, "?", call);
-    }
-    return text;
-  }
-
-  // As if the server did not wait for all members after its restart.
-  static void EndReturnEarly(World& world) { world.return_deadline_ = absl::InfiniteFuture(); }
-};
 
 namespace {
 
@@ -63,6 +39,7 @@ struct Rules {
   bool waits_for_all = true;
   bool tells_digests = true;
   bool keeps_payload = true;  // a member contributes the same again
+  bool equal_values = true;   // in the round that is an agreement
 };
 
 struct Size {
@@ -77,11 +54,18 @@ struct Size {
 struct Process {
   bool alive = true;
   bool joined = true;
-  bool calls = false;             // waits for the answer to its call
-  std::optional<Outcome> answer;  // on its way
-  std::vector<Outcome> outcomes;
-  std::vector<Finished> finished;
+  bool calls = false;    // waits for the answer to its call
+  SharedOutcome answer;  // on its way
+  std::vector<SharedOutcome> outcomes;
+  std::vector<std::shared_ptr<const Finished>> finished;
   int lives_seen = 0;  // of the server, when it made its payload
+};
+
+// What happened, after what happened before.
+struct Step {
+  const char* what = "";
+  int rank = -1;  // to whom; -1: to all
+  std::shared_ptr<const Step> before;
 };
 
 struct Moment {
@@ -91,21 +75,61 @@ struct Moment {
   int restarts = 0;
   int timeouts = 0;
   int deaths = 0;
-  std::string trail;  // the events that led here
+  std::shared_ptr<const Step> last;
 };
 
-std::string TextOf(const Process& process) {
-  std::string text = absl::StrCat(process.alive, process.joined, process.calls, process.lives_seen,
-                                  ";", process.answer ? DigestOf(*process.answer) : "");
-  for (const Outcome& outcome : process.outcomes) absl::StrAppend(&text, ";", DigestOf(outcome));
-  return absl::StrCat(text, ";", process.finished.size());
+std::string TrailOf(const Moment& moment) {
+  std::vector<std::string> lines;
+  for (const Step* step = moment.last.get(); step != nullptr; step = step->before.get()) {
+    lines.push_back(step->rank < 0 ? step->what : absl::StrCat(step->rank, " ", step->what));
+  }
+  std::reverse(lines.begin(), lines.end());
+  return absl::StrCat("\n  ", absl::StrJoin(lines, "\n  "));
+}
+
+bool Same(const SharedOutcome& a, const SharedOutcome& b) { return a == b || *a == *b; }
+
+// How many of the first rounds are settled: all living members have the same outcome of them, and
+// have gone on, so that no later event can break the law in them.
+size_t SettledRounds(const std::vector<Process>& processes) {
+  const Process* first = nullptr;
+  size_t settled = SIZE_MAX;
+  for (const Process& process : processes) {
+    if (!process.alive) continue;
+    if (first == nullptr) first = &process;
+    settled = std::min(settled, process.outcomes.size());
+    for (size_t round = 0; round < settled; ++round) {
+      if (!Same(process.outcomes[round], first->outcomes[round])) settled = round;
+    }
+  }
+  return settled;
+}
+
+// All that decides what the process does next, and whether the law holds.
+void AppendTo(std::string& text, const Process& process, size_t settled_rounds) {
+  text += process.alive ? "#" : "#dead";
+  if (!process.alive) return;
+  absl::StrAppend(&text, process.joined, process.calls, process.lives_seen, ";",
+                  process.outcomes.size(), ";");
+  if (process.answer) AppendTo(text, *process.answer);
+  for (const auto& each : process.finished) {
+    absl::StrAppend(&text, ";", std::string(each->contribution.payload));
+    AppendTo(text, each->outcome);
+  }
+  if (!process.outcomes.empty()) AppendTo(text.append("/"), *process.outcomes.back());
+  for (size_t round = settled_rounds; round < process.outcomes.size(); ++round) {
+    AppendTo(text.append("/"), *process.outcomes[round]);
+  }
 }
 
 std::string TextOf(const Moment& moment) {
-  std::string text = WorldTestPeer::TextOf(moment.world);
-  for (const Process& process : moment.processes) absl::StrAppend(&text, "#", TextOf(process));
-  return absl::StrCat(text, "#", absl::ToUnixSeconds(moment.now), "#", moment.restarts, ",",
-                      moment.timeouts, ",", moment.deaths);
+  std::string text;
+  text.reserve(1024);
+  AppendTo(text, moment.world, moment.now);
+  const size_t settled = SettledRounds(moment.processes);
+  for (const Process& process : moment.processes) AppendTo(text, process, settled);
+  absl::StrAppend(&text, "#", moment.restarts, ",", moment.timeouts, ",", moment.deaths);
+  return text;
 }
 
 // Wide enough to stand for the text.
@@ -121,7 +145,7 @@ bool IsEndOfWorld(const Outcome& outcome) {
 // Dead, or told that the world is over.
 bool IsGone(const Process& process) {
   if (!process.alive) return true;
-  return !process.outcomes.empty() && IsEndOfWorld(process.outcomes.back());
+  return !process.outcomes.empty() && IsEndOfWorld(*process.outcomes.back());
 }
 
 struct Found {
@@ -178,7 +202,7 @@ class Model {
         break;
       case 1:
         contribution.mode = Mode::kAgree;
-        contribution.payload = absl::Cord(std::string(2 * kDigestBytes, 'd'));
+        contribution.payload = absl::Cord(std::string(kDigestBytes, 's') + ValueOf(rank));
         break;
       default:
         contribution.mode = Mode::kBroadcast;
@@ -186,7 +210,13 @@ class Model {
     return contribution;
   }
 
+  // A digest.
+  std::string ValueOf(int rank) const {
+    return std::string(kDigestBytes, rules_.equal_values ? 'v' : static_cast<char>('a' + rank));
+  }
+
   void Expand(const Moment& moment, size_t depth) {
+    if (AllDone(moment)) return;  // no outcome follows
     bool progress = false;
     for (int rank = 0; rank < size_.members; ++rank) {
       if (!moment.processes[rank].alive) continue;
@@ -197,33 +227,33 @@ class Model {
     }
     progress |= TryTime(moment, depth);
     TryRestart(moment, depth);
-    if (progress || AllDone(moment)) return;
+    if (progress) return;
     ++found_.stuck;
-    if (found_.first.empty()) found_.first = "stuck:" + moment.trail;
+    if (found_.first.empty()) found_.first = "stuck:" + TrailOf(moment);
   }
 
-  static Moment After(const Moment& moment, const std::string& event) {
+  static Moment After(const Moment& moment, const char* what, int rank = -1) {
     Moment next = moment;
-    absl::StrAppend(&next.trail, "\n  ", event);
+    next.last = std::make_shared<const Step>(Step{what, rank, moment.last});
     return next;
   }
 
   bool TryJoin(const Moment& moment, int rank, size_t depth) {
     if (moment.processes[rank].joined || IsGone(moment.processes[rank])) return false;
-    Moment next = After(moment, absl::StrCat(rank, " joins"));
+    Moment next = After(moment, "joins", rank);
     Process& process = next.processes[rank];
     Actions actions;
     const absl::Status status =
         next.world.JoinAgain(rank, MemberOf(rank), rank, Told(process), actions);
     if (!status.ok()) {
       // The world is over, and the member learns it so.
-      process.outcomes.push_back(next.world.over() ? *next.world.over()
-                                                   : Failure(Ending::kMemberLost, "refused"));
+      process.outcomes.push_back(std::make_shared<const Outcome>(
+          next.world.over() ? *next.world.over() : Failure(Ending::kMemberLost, "refused")));
       Visit(std::move(next), depth + 1);
       return true;
     }
     process.joined = true;
-    if (!rules_.waits_for_all) WorldTestPeer::EndReturnEarly(next.world);
+    if (!rules_.waits_for_all) EndReturnEarly(next.world);
     Carry(actions, next);
     Visit(std::move(next), depth + 1);
     return true;
@@ -232,10 +262,10 @@ class Model {
   bool TryCall(const Moment& moment, int rank, size_t depth) {
     const Process& before = moment.processes[rank];
     if (!before.joined || before.calls || before.answer || Done(before)) return false;
-    Moment next = After(moment, absl::StrCat(rank, " calls"));
+    Moment next = After(moment, "calls", rank);
     Process& process = next.processes[rank];
     process.calls = true;
-    process.lives_seen = moment.restarts;
+    if (!rules_.keeps_payload) process.lives_seen = moment.restarts;
     Actions actions;
     const uint64_t sequence = process.outcomes.size();
     next.world.Exchange(rank, rank, MemberOf(rank).nonce, sequence,
@@ -248,24 +278,25 @@ class Model {
 
   bool TryReceive(const Moment& moment, int rank, size_t depth) {
     if (!moment.processes[rank].answer) return false;
-    Moment next = After(moment, absl::StrCat(rank, " receives"));
+    Moment next = After(moment, "receives", rank);
     Process& process = next.processes[rank];
-    const Outcome outcome = *std::exchange(process.answer, std::nullopt);
-    if (outcome.ending == Ending::kOk) process.finished.clear();
+    const SharedOutcome outcome = std::exchange(process.answer, nullptr);
+    if (outcome->ending == Ending::kOk) process.finished.clear();
     const uint64_t sequence = process.outcomes.size();
-    Outcome told = outcome;
+    Outcome told = *outcome;
     told.payloads.clear();
-    process.finished.push_back({sequence, std::move(told), DigestOf(outcome),
-                                ContributionOf(rank, sequence, process.lives_seen)});
+    process.finished.push_back(std::make_shared<const Finished>(
+        Finished{sequence, std::move(told), DigestOf(*outcome),
+                 ContributionOf(rank, sequence, process.lives_seen)}));
     process.outcomes.push_back(outcome);
-    found_.endings.insert(NameOf(outcome.ending));
+    found_.endings.insert(NameOf(outcome->ending));
     Visit(std::move(next), depth + 1);
     return true;
   }
 
   void TryDie(const Moment& moment, int rank, size_t depth) {
     if (moment.deaths == size_.deaths) return;
-    Moment next = After(moment, absl::StrCat(rank, " dies"));
+    Moment next = After(moment, "dies", rank);
     ++next.deaths;
     Process& process = next.processes[rank];
     process.alive = false;
@@ -305,7 +336,8 @@ class Model {
   }
 
   std::vector<Finished> Told(const Process& process) const {
-    std::vector<Finished> told = process.finished;
+    std::vector<Finished> told;
+    for (const auto& each : process.finished) told.push_back(*each);
     if (rules_.tells == Tells::kNothing) told.clear();
     if (rules_.tells == Tells::kLastOnly && told.size() > 1) told = {told.back()};
     for (Finished& each : told) {
@@ -326,7 +358,7 @@ class Model {
       Process& process = moment.processes[answer->call];
       REMESH_CHECK(process.alive && process.calls);
       process.calls = false;
-      process.answer = **outcome;
+      process.answer = *outcome;
     }
   }
 
@@ -343,7 +375,7 @@ class Model {
     if (!seen_.insert(HashOf(TextOf(moment))).second) return;
     if (Disagree(moment)) {
       ++found_.disagreements;
-      if (found_.first.empty()) found_.first = "disagreement:" + moment.trail;
+      if (found_.first.empty()) found_.first = "disagreement:" + TrailOf(moment);
       return;
     }
     queue_.emplace_back(std::move(moment), depth);
@@ -355,9 +387,9 @@ class Model {
       const Outcome* first = nullptr;
       for (const Process& process : moment.processes) {
         if (!process.alive || process.outcomes.size() <= sequence) continue;
-        const Outcome& outcome = process.outcomes[sequence];
+        const Outcome& outcome = *process.outcomes[sequence];
         if (first == nullptr) first = &outcome;
-        if (outcome == *first) continue;
+        if (&outcome == first || outcome == *first) continue;
         if (!IsEndOfWorld(outcome) && !IsEndOfWorld(*first)) return true;
         if (AnyOkAfter(moment, sequence)) return true;
       }
@@ -368,7 +400,7 @@ class Model {
   static bool AnyOkAfter(const Moment& moment, uint64_t sequence) {
     for (const Process& process : moment.processes) {
       for (size_t later = sequence + 1; later < process.outcomes.size(); ++later) {
-        if (process.alive && process.outcomes[later].ending == Ending::kOk) return true;
+        if (process.alive && process.outcomes[later]->ending == Ending::kOk) return true;
       }
     }
     return false;
@@ -403,14 +435,20 @@ TEST(WorldModelTest, TwoMembersAgreeInEveryOrderOfEvents) {
   EXPECT_EQ(found.endings, (std::set<std::string>{"OK", "BARRIER_TIMEOUT", "MEMBER_LOST"}));
 }
 
-// REMESH_MODEL=full: as many rounds, restarts and time-outs as with two; ten million states.
 TEST(WorldModelTest, ThreeMembersAgreeInEveryOrderOfEvents) {
-  const bool full = std::getenv("REMESH_MODEL") != nullptr;
-  const Size less = {.members = 3, .rounds = 2, .restarts = 2, .timeouts = 1, .deaths = 1};
-  const Size more = {.members = 3, .rounds = 3, .restarts = 2, .timeouts = 2, .deaths = 1};
-  const Found found = Explore(full ? more : less);
+  const Found found =
+      Explore({.members = 3, .rounds = 3, .restarts = 2, .timeouts = 2, .deaths = 1});
   EXPECT_EQ(found.disagreements, 0u);
   EXPECT_EQ(found.stuck, 0u);
+}
+
+TEST(WorldModelTest, MembersLearnInEveryOrderOfEventsThatTheirValuesDiffer) {
+  const Found found =
+      Explore({.members = 2, .rounds = 3, .restarts = 2, .timeouts = 2, .deaths = 1},
+              {.equal_values = false});
+  EXPECT_EQ(found.disagreements, 0u);
+  EXPECT_EQ(found.stuck, 0u);
+  EXPECT_TRUE(found.endings.contains("VALUES_DIFFER"));
 }
 
 TEST(WorldModelTest, FindsWhatGoesWrongWhenMembersTellNothing) {
