@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The laws of README.md in any interleaving of faults. REMESH_SEED replays one seed, REMESH_SEEDS runs
 // as many, from REMESH_FIRST_SEED on.
-#include "server/coordination/worlds_simulation.h"
+#include "server/coordination/testing/worlds_simulation.h"
 
 #include <gtest/gtest.h>
 
