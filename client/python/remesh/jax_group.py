@@ -19,7 +19,11 @@ class JaxGroup(CellGroup):
     the death (jax.distributed.initialize's heartbeat_timeout_seconds, 100 s by default) it aborts
     the other processes, or lets the operation fail, which raises MemberLost. Use it in the thread
     that runs JAX's other collective operations, for their order must be the same on all
-    processes."""
+    processes.
+
+    It has no fence, unlike ServerGroup: JAX's world is not one of the server's, which cannot tell
+    that a later one has formed. A process that was stopped, and goes on after the job has started
+    again, is refused only what its successors have changed or deleted since."""
 
     def __init__(self) -> None:
         import jax  # pylint: disable=import-outside-toplevel

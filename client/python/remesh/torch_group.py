@@ -22,7 +22,11 @@ class TorchGroup(CellGroup):
     MemberLost at once. What it cannot see: a process that is stopped or stuck, or a machine that
     vanishes with its connections open. Then the call raises BarrierTimeout at the deadline; which
     process is absent gloo does not say. After either error the group is broken, and every later
-    call raises the same."""
+    call raises the same.
+
+    It has no fence, unlike ServerGroup: torch's world is not one of the server's, which cannot tell
+    that a later one has formed. A process that was stopped, and goes on after the job has started
+    again, is refused only what its successors have changed or deleted since."""
 
     def __init__(self, deadline: float = _DEADLINE_SECONDS) -> None:
         """deadline: seconds that a call waits for the others. More than a restore's move and
