@@ -38,7 +38,8 @@ class ResizeTest(LaunchCase):
 
     def start(self, *options):
         program = [sys.executable, str(_JOB), str(self.folder)]
-        self.launch(*options, "--socket", self.cluster.worker_socket("host-0"), "--", *program)
+        socket = self.cluster.worker_socket("host-0")
+        self.launch(*options, "--", *program, REMESH_SOCKET=socket)
 
     # What the ranks of the next world said first, by rank, and the steps that the
     # world before saved.

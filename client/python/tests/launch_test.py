@@ -17,7 +17,6 @@ import unittest
 from launch_case import LaunchCase
 
 from remesh import launch
-from remesh.launch import Ended
 
 _RANK = pathlib.Path(__file__).with_name("launch_rank.py")
 _SECONDS = 60
@@ -26,22 +25,25 @@ _SECONDS = 60
 class DecisionTest(unittest.TestCase):
     """What follows a world, as a table."""
 
-    def decide(self, statuses, asked=0, next_size=None, told=False, overdue=()):
+    def decide(self, statuses, asked=0, next_size=None, overdue=()):
         settings = argparse.Namespace(min=2, max=6, next_size=next_size)
-        ended = Ended(dict(enumerate(statuses)), overdue, told, asked)
-        return launch.next_size(ended, 4, settings), ended.exit_status()
+        following = launch.next_size(statuses, asked, 4, settings)
+        return following, launch.exit_status(statuses, overdue)
 
     def test_what_follows(self):
         rows = (
             # name, statuses, more, (next size, exit status)
             ("all finished", [0] * 4, {}, (0, 0)),
-            ("one killed", [-9], {}, (3, 137)),
-            ("two killed", [-9, -9], {}, (2, 137)),
+            ("one killed", [137], {}, (3, 137)),
+            ("two killed", [137, 137], {}, (2, 137)),
+            ("one killed, for which a signal has no name", [128 + 36], {}, (3, 164)),
             ("a bug, and those who notice", [1, 1, 7], {}, (3, 7)),
-            ("one killed, and those who notice", [-9, 1, -6], {}, (3, 137)),
-            ("aborted, and one who notices", [-6, 1], {}, (3, 134)),
-            ("SIGTERM without a handler", [-15], {}, (3, 143)),
+            ("a bug with the highest status, and one who notices", [255, 1], {}, (3, 255)),
+            ("one killed, and those who notice", [137, 1, 134], {}, (3, 137)),
+            ("two killed, and those who notice", [139, 137, 1, 134], {}, (2, 139)),
+            ("aborted, and those who notice", [134, 134, 1], {}, (3, 134)),
             ("some finished, one died", [0, 0, 0, 3], {}, (3, 3)),
+            ("one left, one died", [143, 137], {"asked": 6}, (3, 137)),
             ("one told to go", [143] * 4, {}, (3, 143)),
             ("one told to go, next size", [143] * 4, {"next_size": 6}, (6, 143)),
             (
@@ -59,16 +61,6 @@ class DecisionTest(unittest.TestCase):
         for name, statuses, more, want in rows:
             with self.subTest(name):
                 self.assertEqual(self.decide(statuses, **more), want)
-
-    def test_told_to_end(self):
-        self.assertEqual(self.decide([143] * 4, told=True)[1], 143)
-        self.assertEqual(self.decide([-15, 143, 143, 143], told=True)[1], 143)
-        self.assertEqual(self.decide([0] * 4, told=True)[1], 0)
-        self.assertEqual(self.decide([143, 143, -9], told=True)[1], 137)
-
-    def test_no_death_counts_twice(self):
-        self.assertEqual(Ended({0: -11, 1: -9, 2: 1, 3: -6}).lost(), 2)
-        self.assertEqual(Ended({0: -6, 1: -6, 2: 1}).lost(), 1)
 
 
 class LaunchTest(LaunchCase):
@@ -107,7 +99,7 @@ class LaunchTest(LaunchCase):
             self.assertTrue(gone, f"process {pid} runs")
 
     def test_what_ranks_are_told(self):
-        self.start("-n", "3", "--socket", "/a/socket")
+        self.start("-n", "3", REMESH_SOCKET="/a/socket")
         seen = [each["environment"] for _, each in sorted(self.world(3).items())]
         for rank, environment in enumerate(seen):
             self.assertEqual(environment["REMESH_SOCKET"], "/a/socket")
@@ -264,12 +256,13 @@ class LaunchTest(LaunchCase):
 
     def test_what_is_refused(self):
         rows = (
-            (["-n", "0"], "1 <= --min 1 <= -n 0 <= --max"),
-            (["-n", "2", "--min", "3"], "1 <= --min 3 <= -n 2"),
-            (["-n", "4", "--max", "3"], "-n 4 <= --max 3 must hold"),
+            (["-n", "0"], "-n: 1 <= --min 1 <= 0 <= --max 0 must hold"),
+            (["-n", "2", "--min", "0"], "-n: 1 <= --min 0 <= 2 <= --max 2 must hold"),
+            (["-n", "2", "--min", "3"], "-n: 1 <= --min 3 <= 2 <= --max 2 must hold"),
+            (["-n", "4", "--max", "3"], "-n: 1 <= --min 1 <= 4 <= --max 3 must hold"),
             (
                 ["-n", "4", "--max", "6", "--next-size", "7"],
-                "--next-size: value 7 must be from --min to --max",
+                "--next-size: 1 <= --min 1 <= 7 <= --max 6 must hold",
             ),
             (["-n", "x"], "invalid int value: 'x'"),
         )
