@@ -10,7 +10,7 @@ import threading
 from typing import IO, Dict, List, Mapping, Sequence
 
 _LINE_BYTES = 1 << 16  # a longer line is cut
-_DRAIN_SECONDS = 5.0
+_DRAIN_SECONDS = 5.0  # of all ranks: a process that left its session may hold their output
 # Reads the ranks' process groups, and ends them once no launcher holds the other end of its input.
 _GUARD = ("/bin/sh", "-c", 'while read -r group; do all="$all -$group"; done; kill -s KILL -- $all')
 # A rank names its group to the guard, by its standard input, before its program begins.
@@ -61,7 +61,7 @@ class World:
         for process in self.processes:
             process.wait()
         for printer in self._printers:
-            printer.join(_DRAIN_SECONDS)  # a process that left its session may hold the pipe
+            printer.join(_DRAIN_SECONDS / len(self._printers))
 
 
 def write_line(target: int, line: bytes) -> None:

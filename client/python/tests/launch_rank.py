@@ -2,7 +2,8 @@
 """A rank of launch_test.py: launch_rank.py FOLDER [BEHAVIOUR]. Prints one JSON object a line.
 
 It runs until it is told to end. SIGTERM to any rank makes all ranks of the world leave, as a job
-does that calls leaving()."""
+does that calls leaving(), but for those with the behaviour "deaf", or "deaf:RANK", of the first
+world."""
 
 import json
 import os
@@ -22,7 +23,8 @@ def leave(folder, behaviour):
     """Waits until a rank of this world is told to go; the exit status."""
     told = folder / f"told.{os.environ['REMESH_ATTEMPT']}"
     ended = folder / "ended"  # by the test: the job is done
-    if behaviour == "deaf":
+    deaf = behaviour == "deaf" or behaviour == f"deaf:{RANK}" and FIRST_WORLD
+    if deaf:
         signal.signal(signal.SIGTERM, lambda *_: say(told=True))
     else:
         signal.signal(signal.SIGTERM, lambda *_: told.touch())
@@ -32,7 +34,7 @@ def leave(folder, behaviour):
         environment={each: os.environ.get(each, "") for each in VARIABLES},
     )
     while not ended.exists():
-        if told.exists():
+        if told.exists() and not deaf:
             say(saved=True)
             return 75 if behaviour.startswith("resize") else 143
         time.sleep(0.01)
@@ -44,6 +46,7 @@ VARIABLES = (
     *("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"),
 )
 RANK = int(os.environ["REMESH_RANK"])
+FIRST_WORLD = os.environ["REMESH_ATTEMPT"].endswith(".0")
 
 if __name__ == "__main__":
     where, how = pathlib.Path(sys.argv[1]), sys.argv[2] if len(sys.argv) > 2 else ""

@@ -11,12 +11,15 @@ import select
 import signal
 import statistics
 import sys
+import threading
 import time
 import unittest
+import unittest.mock
 
 from launch_case import LaunchCase
 
 from remesh import launch
+from remesh.launch_world import World
 
 _RANK = pathlib.Path(__file__).with_name("launch_rank.py")
 _SECONDS = 60
@@ -54,6 +57,7 @@ class DecisionTest(unittest.TestCase):
             ),
             ("asked for too many", [75] * 4, {"asked": 99}, (6, 75)),
             ("asked for too few", [75] * 4, {"asked": 1}, (2, 75)),
+            ("resized to the same size", [75] * 4, {"asked": 4, "next_size": 6}, (4, 75)),
             ("resized without a size", [75] * 4, {}, (4, 75)),
             ("left, one did not end", [143] * 3, {"overdue": (3,)}, (3, 137)),
             ("some came to the last step first", [0, 0, 143, 143], {}, (3, 143)),
@@ -61,6 +65,17 @@ class DecisionTest(unittest.TestCase):
         for name, statuses, more, want in rows:
             with self.subTest(name):
                 self.assertEqual(self.decide(statuses, **more), want)
+
+
+class WorldTest(unittest.TestCase):
+
+    # Regression: it was waited for 5 s for the output of each rank.
+    def test_what_holds_the_output_of_all_ranks_is_waited_for_once(self):
+        world = World(["true"], 3, os.environ)
+        with unittest.mock.patch.object(threading.Thread, "join") as join:
+            world.close()
+        self.assertEqual(len(join.call_args_list), 6)
+        self.assertAlmostEqual(sum(call.args[0] for call in join.call_args_list), 5.0)
 
 
 class LaunchTest(LaunchCase):
@@ -230,6 +245,53 @@ class LaunchTest(LaunchCase):
         child = self.heard("child")["child"]
         os.kill(self.heard("pid")["pid"], signal.SIGKILL)
         self.wait_gone([child])
+
+    def test_one_has_left_and_another_does_not_end(self):
+        self.start("-n", "2", "--min", "2", "--grace", "0.2", behaviour="deaf:1")
+        os.kill(self.world(2)[0]["pid"], signal.SIGTERM)
+        self.world(2)
+        self.assertEqual(self.finish(), 0)
+        self.assertEqual(
+            self.said(),
+            "remesh launch: rank 1 was killed: it had not ended in time\n"
+            "remesh launch: world 2 begins with 2 processes\n",
+        )
+
+    def test_told_to_end_twice(self):
+        self.start("-n", "2")
+        self.world(2)
+        self.launcher.terminate()
+        self.launcher.terminate()
+        self.assertEqual(sum(self.heard("saved")["saved"] for _ in range(2)), 2)
+        self.assertEqual(self.launcher.wait(_SECONDS), 143)
+        self.assertEqual(self.said(), "")
+
+    def test_told_to_end_before_the_ranks_can_take_a_signal(self):
+        self.start("-n", "2", command=["sh", "-c", "echo '{\"pid\": 1}'; exec sleep 1000"])
+        self.heard("pid")
+        self.launcher.terminate()
+        self.assertEqual(self.launcher.wait(_SECONDS), 143)
+
+    def test_a_bug_is_not_started_again(self):
+        self.start("-n", "2", "--restarts", "0", command=["sh", "-c", "exit 7"])
+        self.assertEqual(self.launcher.wait(_SECONDS), 7)
+        self.assertTrue(self.said().endswith("the job ends: 1 deaths, --restarts is 0\n"))
+
+    # The shell that ends the ranks if the launcher is killed.
+    def guard(self):
+        children = pathlib.Path(f"/proc/{self.launcher.pid}/task/{self.launcher.pid}/children")
+        for pid in map(int, children.read_text().split()):
+            if b"while read" in pathlib.Path(f"/proc/{pid}/cmdline").read_bytes():
+                return pid
+        self.fail("no guard")
+
+    def test_the_guard_is_killed(self):
+        self.start("-n", "3", behaviour="child")
+        lines = [json.loads(self.launcher.stdout.readline()) for _ in range(6)]
+        os.kill(self.guard(), signal.SIGKILL)
+        os.kill(next(each["pid"] for each in lines if "pid" in each), signal.SIGKILL)
+        self.world(2)
+        self.wait_gone(each[key] for each in lines for key in ("pid", "child") if key in each)
 
     def test_the_launcher_stands_still(self):
         self.start("-n", "2")
