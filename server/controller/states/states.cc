@@ -138,22 +138,30 @@ int64_t EntriesOf(const StateEntry& state) {
   return state.target == nullptr ? now : std::max(now, EntriesOf(*state.target));
 }
 
-// Most bytes of a state that the host may hold: in the worker's buffers, or lent by a trainer, which
-// takes nothing of those. 0: the worker did not say, or they are in GPUs.
-int64_t MemoryOf(const v1::Register& registration) {
-  if (registration.lendable_bytes() <= 0) return 0;
+// Most bytes that the worker's buffers may take. 0: it did not say, or they are in GPUs.
+int64_t BufferBytes(const v1::Register& registration) {
   int64_t bytes = 0;
   for (const v1::WorkerDevice& device : registration.devices()) {
     if (device.kind() != v1::WorkerDevice::KIND_HOST || device.memory_bytes() <= 0) return 0;
     bytes = AddBytes(bytes, device.memory_bytes());
   }
-  return std::max(bytes, registration.lendable_bytes());
+  return bytes;
+}
+
+// Most bytes of the state that the host may hold: in the worker's buffers or, unless it is written
+// once, lent by a trainer, which takes nothing of those. 0: not known.
+int64_t MemoryOf(const v1::Register& registration, const v1::State& state) {
+  const int64_t buffers = BufferBytes(registration);
+  if (buffers == 0 || state.write_once()) return buffers;
+  const int64_t lendable = registration.lendable_bytes();
+  return lendable > 0 ? std::max(buffers, lendable) : 0;
 }
 
 // RESOURCE_EXHAUSTED (HOST_MEMORY) if the host could not hold its part of the state even if it held
 // nothing else.
-absl::Status CheckMemory(const WorkerRegistry& workers, const std::string& host, int64_t needed) {
-  const int64_t memory = MemoryOf(workers.Find(host)->registration);
+absl::Status CheckMemory(const WorkerRegistry& workers, const std::string& host,
+                         const v1::State& state, int64_t needed) {
+  const int64_t memory = MemoryOf(workers.Find(host)->registration, state);
   if (memory == 0 || needed <= memory) return absl::OkStatus();
   return MakeError(
       absl::StatusCode::kResourceExhausted,
@@ -179,7 +187,7 @@ absl::Status States::CheckCreate(const CreateState& request) const {
   for (const auto& [host, part] : request.placed->hosts) {
     RETURN_IF_ERROR(CheckNotDrained(membership_, host));
     RETURN_IF_ERROR(CheckHost(membership_.workers(), host, part.devices));
-    RETURN_IF_ERROR(CheckMemory(membership_.workers(), host, part.bytes));
+    RETURN_IF_ERROR(CheckMemory(membership_.workers(), host, state, part.bytes));
   }
   if (state.write_once()) {
     RETURN_IF_ERROR(CheckKnowWriteOnce(*request.placed, membership_.workers()));

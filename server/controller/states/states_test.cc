@@ -232,13 +232,15 @@ TEST_F(QuotaTest, AStateThatDoesNotFitIntoItsHostsMemoryIsRefused) {
 // Regression: a state that trainers would lend from their own memory was refused because it was
 // larger than the worker's buffers.
 TEST_F(QuotaTest, AStateThatTrainersMayLendIsNotRefused) {
-  const auto allows = [&](int64_t lendable) {
+  const auto allows = [&](int64_t lendable, bool write_once) {
     v1::Register registration = Registration("a");
     registration.mutable_devices(0)->set_kind(v1::WorkerDevice::KIND_HOST);
     registration.mutable_devices(0)->set_memory_bytes(100);
     registration.set_lendable_bytes(lendable);
+    registration.set_supports_write_once(true);
     Attach(registration);
     CreateState create = Asked({"a"});
+    create.request.mutable_state()->set_write_once(write_once);
     auto placed = std::make_shared<PlacedState>(*create.placed);
     placed->hosts.at("a").bytes = 200;
     create.placed = placed;
@@ -247,9 +249,11 @@ TEST_F(QuotaTest, AStateThatTrainersMayLendIsNotRefused) {
     states_.Create(++last_call_, create, now_, out_);
     return Replies(last_call_).at(0).ok();
   };
-  EXPECT_TRUE(allows(200));
-  EXPECT_TRUE(allows(0)) << "a worker of an earlier version, which does not say it";
-  EXPECT_FALSE(allows(199));
+  EXPECT_TRUE(allows(200, false));
+  EXPECT_TRUE(allows(0, false)) << "a worker of an earlier version, which does not say it";
+  EXPECT_FALSE(allows(199, false));
+  EXPECT_FALSE(allows(200, true)) << "what is written once cannot be lent";
+  EXPECT_FALSE(allows(0, true));
 }
 
 // Regression: only new states counted.
