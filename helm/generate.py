@@ -2,9 +2,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Writes the chart's values.schema.json and the table in its README.md.
 
-Keys and types of values come from values.yaml, those of server.config and worker.config from the binaries' option tables.
-`--check` writes nothing and fails if a file is not as it would be written.
+Keys and types of values come from values.yaml, those of server.config and worker.config from the
+binaries' option tables. `--check` writes nothing and fails if a file is not as it would be written.
 """
+
 import json
 import pathlib
 import re
@@ -19,10 +20,34 @@ CHART = pathlib.Path(__file__).resolve().parent / "remesh"
 TLS_FILES = {"tls_certificate_file", "tls_key_file"}
 # What the chart itself sets, or what only a person at a console should: refused in *.config.
 CHART_SETS = {
-    "server": {"listen_address", "metrics_address", "port_file", "journal_path", "plan_store_path", "join_token_file",
-               *TLS_FILES, "tls_client_ca_file", "tls_trust_domain"},
-    "worker": {"host", "server_address", "join_token_file", "devices", "device_ids", "buffer_directory", "memory_limit_bytes",
-               "socket_path", "keeper_socket", "data_bind_address", "metrics_address", "port_file", *TLS_FILES, "tls_ca_file", "tls_server_name"},
+    "server": {
+        "listen_address",
+        "metrics_address",
+        "port_file",
+        "journal_path",
+        "plan_store_path",
+        "join_token_file",
+        *TLS_FILES,
+        "tls_client_ca_file",
+        "tls_trust_domain",
+    },
+    "worker": {
+        "host",
+        "server_address",
+        "join_token_file",
+        "devices",
+        "device_ids",
+        "buffer_directory",
+        "memory_limit_bytes",
+        "socket_path",
+        "keeper_socket",
+        "data_bind_address",
+        "metrics_address",
+        "port_file",
+        *TLS_FILES,
+        "tls_ca_file",
+        "tls_server_name",
+    },
 }
 # Maps and lists that are Kubernetes' own: any key.
 OPEN = {"resources", "tolerations", "accessModes", "dashboards.labels"}
@@ -54,9 +79,15 @@ KINDS = {
     "Bool": {"type": "boolean"},
     "Double": {"type": "number", "minimum": 0},
     "Object": {"type": "object"},
-    "Duration": {"anyOf": [{"const": 0}, {"type": "string", "pattern": r"^(0|[0-9.]+ *(h|m|s|ms|us|ns))$"}]},
-    "Bytes": {"anyOf": [{"type": "integer", "minimum": 0},
-                        {"type": "string", "pattern": r"^[0-9.]+ *((Ti|Gi|Mi|Ki)?B|TB|GB|MB|kB|KB)?$"}]},
+    "Duration": {
+        "anyOf": [{"const": 0}, {"type": "string", "pattern": r"^(0|[0-9.]+ *(h|m|s|ms|us|ns))$"}]
+    },
+    "Bytes": {
+        "anyOf": [
+            {"type": "integer", "minimum": 0},
+            {"type": "string", "pattern": r"^[0-9.]+ *((Ti|Gi|Mi|Ki)?B|TB|GB|MB|kB|KB)?$"},
+        ]
+    },
 }
 
 
@@ -69,8 +100,15 @@ def option_schema(option) -> dict:
 
 
 def config_schema(binary: str) -> dict:
-    return {"type": "object", "additionalProperties": False, "properties": {
-        option.key: option_schema(option) for option in options_of(binary) if option.key not in CHART_SETS[binary]}}
+    return {
+        "type": "object",
+        "additionalProperties": False,
+        "properties": {
+            option.key: option_schema(option)
+            for option in options_of(binary)
+            if option.key not in CHART_SETS[binary]
+        },
+    }
 
 
 def schema_of(value, path: str) -> dict:
@@ -83,7 +121,9 @@ def schema_of(value, path: str) -> dict:
     if isinstance(value, dict):
         if not value or name in OPEN or path.split(".", 1)[-1] in OPEN:
             return {"type": "object"}
-        children = {key: schema_of(child, f"{path}.{key}".lstrip(".")) for key, child in value.items()}
+        children = {
+            key: schema_of(child, f"{path}.{key}".lstrip(".")) for key, child in value.items()
+        }
         return {"type": "object", "additionalProperties": False, "properties": children}
     kinds = {bool: "boolean", int: "integer", str: "string", list: "array"}
     schema = {"type": kinds[type(value)]}
@@ -92,12 +132,18 @@ def schema_of(value, path: str) -> dict:
 
 def schema_text(values: dict) -> str:
     schema = schema_of(values, "")
-    schema["properties"]["global"] = {"type": "object"}  # Helm's own, when this chart is part of another
-    return json.dumps({"$schema": "http://json-schema.org/draft-07/schema#", **schema}, indent=1) + "\n"
+    schema["properties"]["global"] = {
+        "type": "object"
+    }  # Helm's own, when this chart is part of another
+    return (
+        json.dumps({"$schema": "http://json-schema.org/draft-07/schema#", **schema}, indent=1)
+        + "\n"
+    )
 
 
 def documented(text: str):
-    """(path, default, words) of each value of values.yaml that a "--" comment stands above; maps are shown whole."""
+    """(path, default, words) of each value of values.yaml that a "--" comment stands above; maps
+    are shown whole."""
     stack, words = [], []
     for line in text.splitlines():
         comment = re.fullmatch(r" *# (-- )?(.*)", line)
@@ -113,7 +159,8 @@ def documented(text: str):
 
 
 def without_words(values, words: set, path: str = ""):
-    """Values of values.yaml that no line of the table covers, their own or that of a map around them."""
+    """Values of values.yaml that no line of the table covers, their own or that of a map around
+    them."""
     if path in words:
         return
     if not isinstance(values, dict) or not values:
@@ -133,7 +180,9 @@ def table(values: dict, text: str) -> str:
     rows = ["| value | default | |", "|---|---|---|"]
     for path, words in documented(text):
         default = json.dumps(at(values, path))
-        rows.append(f"| `{path}` | {f'`{default}`' if len(default) <= 40 else 'see values.yaml'} | {words} |")
+        rows.append(
+            f"| `{path}` | {f'`{default}`' if len(default) <= 40 else 'see values.yaml'} | {words} |"
+        )
     return "\n".join(rows)
 
 
@@ -149,14 +198,22 @@ def main() -> int:
     readme = CHART / "README.md"
     bare = list(without_words(values, {path for path, _ in documented(text)}))
     if bare:
-        print(f"values.yaml says nothing of {', '.join(bare)}: write a comment that starts with \"--\" above each")
+        print(
+            f"values.yaml says nothing of {', '.join(bare)}: write a comment that starts with \"--\" above each"
+        )
         return 1
-    wanted = {CHART / "values.schema.json": schema_text(values),
-              readme: with_table(readme.read_text(), table(values, text))}
-    stale = [path for path, words in wanted.items() if not path.exists() or path.read_text() != words]
+    wanted = {
+        CHART / "values.schema.json": schema_text(values),
+        readme: with_table(readme.read_text(), table(values, text)),
+    }
+    stale = [
+        path for path, words in wanted.items() if not path.exists() or path.read_text() != words
+    ]
     if "--check" in sys.argv[1:]:
         for path in stale:
-            print(f"{path.relative_to(CHART.parents[1])} is not what helm/generate.py writes: run it")
+            print(
+                f"{path.relative_to(CHART.parents[1])} is not what helm/generate.py writes: run it"
+            )
         return 1 if stale else 0
     for path in stale:
         path.write_text(wanted[path])

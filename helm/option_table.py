@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The settings of a binary, read from its option table (server/options.cc, worker/options.cc) and its example file."""
+"""The settings of a binary, read from its option table (server/options.cc, worker/options.cc) and
+its example file."""
+
 import dataclasses
 import pathlib
 import re
@@ -12,6 +14,7 @@ STRING = re.compile(r'"(?:[^"\\]|\\.)*"')
 @dataclasses.dataclass(frozen=True)
 class Option:
     """A row: `kind` is what comes after Add, such as Int; `bounds` the least and most of an Int."""
+
     key: str
     kind: str
     doc: str
@@ -39,4 +42,6 @@ def options_of(binary: str) -> list:
 
 def example_keys(binary: str) -> list:
     """Keys of the example file, which the binary's own test holds to its table."""
-    return re.findall(r"^# (\w+): .*\n(?:\n|\Z)", (ROOT / binary / "config.example.yaml").read_text(), re.M)
+    return re.findall(
+        r"^# (\w+): .*\n(?:\n|\Z)", (ROOT / binary / "config.example.yaml").read_text(), re.M
+    )

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Alerts that fire on the cluster, the runbook of each followed as it is written, and that then are resolved. Steps, as those of steps.py."""
+"""Alerts that fire on the cluster, the runbook of each followed as it is written, and that then are
+resolved. Steps, as those of steps.py."""
+
 import json
 import shutil
 import time
@@ -15,22 +17,34 @@ SHORTER = 20
 AWAY = "remesh-test/away=yes:NoSchedule"
 SERVER_USER = 65532
 FULL = "jobs/test/states/full"
-VARIABLES = {"$__rate_interval": "20s", "$__range": "5m", "$namespace": SPACE, "$job": ".+", "$instance": ".+"}
+VARIABLES = {
+    "$__rate_interval": "20s",
+    "$__range": "5m",
+    "$namespace": SPACE,
+    "$job": ".+",
+    "$instance": ".+",
+}
 # Panels that stay empty here, and why.
 EMPTY = {}
 
 
 def monitoring(r):
     r.prometheus = Prometheus(r.cluster, SPACE, SHORTER)
-    wait_for("the server and all workers are scraped", lambda: len(r.prometheus.query("up == 1")) == 1 + len(r.hosts))
+    wait_for(
+        "the server and all workers are scraped",
+        lambda: len(r.prometheus.query("up == 1")) == 1 + len(r.hosts),
+    )
     return f"{r.prometheus.alerts()} alerts as the chart has them, each `for:` divided by {SHORTER}"
 
 
 def alert_workers_lost(r):
-    """A node that may not run its worker: the server hears nothing, and the state there is LOST until the worker is back."""
+    """A node that may not run its worker: the server hears nothing, and the state there is LOST
+    until the worker is back."""
     host, times = r.hosts[-1], Times(r)
     r.cluster.kubectl("taint", "nodes", host, AWAY)
-    r.cluster.kubectl("delete", "pod", r.workers()[host]["metadata"]["name"], "--namespace", SPACE, "--wait=false")
+    r.cluster.kubectl(
+        "delete", "pod", r.workers()[host]["metadata"]["name"], "--namespace", SPACE, "--wait=false"
+    )
     times.fires("RemeshWorkersLost", "RemeshStatesLost")
     assert host in Runbook(r.cluster, "RemeshWorkersLost").check()
     found = Runbook(r.cluster, "RemeshStatesLost").check(NAME=STATE)
@@ -43,9 +57,17 @@ def alert_workers_lost(r):
 
 
 def alert_worker_detached(r):
-    """A node is given device ids that another has: its worker runs and is refused, until `worker.nodes` is correct."""
+    """A node is given device ids that another has: its worker runs and is refused, until
+    `worker.nodes` is correct."""
     host, times, page = r.hosts[-1], Times(r), Runbook(r.cluster, "RemeshWorkerDetached")
-    r.upgrade("--set", ",".join(f"worker.nodes.{name}={(index + 1) % len(r.hosts) * 4}" for index, name in enumerate(r.hosts)), wait=False)
+    r.upgrade(
+        "--set",
+        ",".join(
+            f"worker.nodes.{name}={(index + 1) % len(r.hosts) * 4}"
+            for index, name in enumerate(r.hosts)
+        ),
+        wait=False,
+    )
     r.cluster.kubectl("delete", "pod", r.workers()[host]["metadata"]["name"], "--namespace", SPACE)
     times.fires("RemeshWorkerDetached")
     found = page.check(POD=r.workers()[host]["metadata"]["name"])
@@ -63,14 +85,25 @@ def alert_buffers_nearly_full(r):
     """A state that leaves a worker hardly any room, until it is deleted."""
     host, times, page = r.hosts[0], Times(r), Runbook(r.cluster, "RemeshBuffersNearlyFull")
     series = metrics(r.cluster.node(host).address, 7081)
-    count = int(0.95 * series["remesh_worker_buffer_max_bytes"] - series["remesh_worker_buffer_bytes"]) // 4096 * 4096
-    spec = {"device_lists": {"one": {"ids": [0]}}, "shardings": {"whole": {"hlo_text": "{replicated}", "devices": {"ref": "one"}}},
-            "arrays": [{"name": "full", "shape": [count], "element_type": "u8", "sharding": {"ref": "whole"}}]}
+    count = (
+        int(0.95 * series["remesh_worker_buffer_max_bytes"] - series["remesh_worker_buffer_bytes"])
+        // 4096
+        * 4096
+    )
+    spec = {
+        "device_lists": {"one": {"ids": [0]}},
+        "shardings": {"whole": {"hlo_text": "{replicated}", "devices": {"ref": "one"}}},
+        "arrays": [
+            {"name": "full", "shape": [count], "element_type": "u8", "sharding": {"ref": "whole"}}
+        ],
+    }
     (r.shared / "full.json").write_text(json.dumps({"name": FULL, "spec": spec}))
     (r.shared / "full").mkdir(exist_ok=True)
     np.lib.format.open_memmap(r.shared / "full" / "full.npy", "w+", np.uint8, (count,))
     r.remeshctl(host, "states", "create", "-f", "/trainer/full.json")
-    wait_for("the state is written", lambda: r.remeshctl(host, "put", FULL, "/trainer/full"), seconds=30)
+    wait_for(
+        "the state is written", lambda: r.remeshctl(host, "put", FULL, "/trainer/full"), seconds=30
+    )
     times.fires("RemeshBuffersNearlyFull")
     assert FULL in page.check(text=_plan_of_a_move(spec), SPEC="-")
     page.do("remeshctl states delete NAME", NAME=FULL)
@@ -82,13 +115,23 @@ def alert_buffers_nearly_full(r):
 def _plan_of_a_move(spec: dict) -> str:
     """What remeshctl plan asks for: from one device to another."""
     array = {key: value for key, value in spec["arrays"][0].items() if key != "sharding"}
-    sides = {side: {"hlo_text": "{replicated}", "devices": {"ids": [number]}} for number, side in enumerate(("source", "target"))}
-    host = {"name": "a", "device_ids": [0, 1], "nics": 1, "nic_bytes_per_second": 1e9, "fabric_bytes_per_second": 1e11}
+    sides = {
+        side: {"hlo_text": "{replicated}", "devices": {"ids": [number]}}
+        for number, side in enumerate(("source", "target"))
+    }
+    host = {
+        "name": "a",
+        "device_ids": [0, 1],
+        "nics": 1,
+        "nic_bytes_per_second": 1e9,
+        "fabric_bytes_per_second": 1e11,
+    }
     return json.dumps({"topology": {"hosts": [host]}, "arrays": [{**array, **sides}]})
 
 
 def alert_server_down(r):
-    """The journal is damaged: the server refuses to start, until a copy is restored as docs/operations.md says."""
+    """The journal is damaged: the server refuses to start, until a copy is restored as
+    docs/operations.md says."""
     times, page, before = Times(r), Runbook(r.cluster, "RemeshServerDown"), r.generation()
     folder, copy = r.cluster.root / "journal", r.cluster.root / "backup"
     r.stop_server()
@@ -98,12 +141,19 @@ def alert_server_down(r):
         journal.write(bytes(range(256)) * 32)
     r.scale_server(1)
     times.fires("RemeshServerDown")
-    wait_for("the second attempt", lambda: r.server()["status"]["containerStatuses"][0]["restartCount"] >= 1)
+    wait_for(
+        "the second attempt",
+        lambda: r.server()["status"]["containerStatuses"][0]["restartCount"] >= 1,
+    )
     found = page.check()
     assert "JOURNAL_CORRUPT" in found, found
     page.says("*`JOURNAL_CORRUPT` or `JOURNAL_BEHIND`*: [operations.md]")
     r.stop_server()
-    for name in ("journal.db", "journal.db-wal", "journal.db.head"):  # the three that belong together
+    for name in (
+        "journal.db",
+        "journal.db-wal",
+        "journal.db.head",
+    ):  # the three that belong together
         (folder / name).unlink(missing_ok=True)
         if (copy / name).exists():
             shutil.copy2(copy / name, folder / name)
@@ -121,7 +171,10 @@ def boards(r):
     panels, empty = 0, {}
     started = r.server_metrics()["process_start_time_seconds"]
     # A rate shows nothing of what a process counted before it was asked first.
-    wait_for("Prometheus asks the server that runs now", lambda: r.prometheus.query(f"process_start_time_seconds == {started}"))
+    wait_for(
+        "Prometheus asks the server that runs now",
+        lambda: r.prometheus.query(f"process_start_time_seconds == {started}"),
+    )
     r.plan_ahead()
     time.sleep(25)  # one interval of the rates
     for path in sorted((CHART / "files" / "dashboards").glob("*.json")):
@@ -134,7 +187,9 @@ def boards(r):
                 if not r.prometheus.has_shown(expression):
                     empty[panel["title"]] = expression
     assert set(empty) == set(EMPTY), json.dumps(empty, indent=1)
-    return f"{panels - len(empty)} of {panels} panels with data" + "".join(f"; {title}: {EMPTY[title]}" for title in sorted(empty))
+    return f"{panels - len(empty)} of {panels} panels with data" + "".join(
+        f"; {title}: {EMPTY[title]}" for title in sorted(empty)
+    )
 
 
 class Times:

@@ -1,8 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Processes, and machines that are not there: namespaces with processes, mounts and a network of their own.
+"""Processes, and machines that are not there: namespaces with processes, mounts and a network of
+their own.
 
-The caller is itself process 1 of a space of process ids (scripts/test-cluster sees to that), so that whatever it starts ends with it.
+The caller is itself process 1 of a space of process ids (scripts/test-cluster sees to that), so
+that whatever it starts ends with it.
 """
+
 import os
 import pathlib
 import signal
@@ -13,17 +16,30 @@ from typing import Callable, List
 STOP_SECONDS = 10.0
 
 
-def run(*argv, check: bool = True, text: str = "", timeout: float = 120, env=None, cwd=None) -> subprocess.CompletedProcess:
+def run(
+    *argv, check: bool = True, text: str = "", timeout: float = 120, env=None, cwd=None
+) -> subprocess.CompletedProcess:
     """A command to its end. Raises RuntimeError with its words unless it succeeds."""
-    done = subprocess.run([str(part) for part in argv], input=text, capture_output=True, text=True, timeout=timeout, check=False, cwd=cwd,
-                          env={**os.environ, **(env or {})})
+    done = subprocess.run(
+        [str(part) for part in argv],
+        input=text,
+        capture_output=True,
+        text=True,
+        timeout=timeout,
+        check=False,
+        cwd=cwd,
+        env={**os.environ, **(env or {})},
+    )
     if check and done.returncode != 0:
-        raise RuntimeError(f"{' '.join(map(str, argv))[:300]}: exit code {done.returncode}\n{done.stdout[-2000:]}{done.stderr[-4000:]}")
+        raise RuntimeError(
+            f"{' '.join(map(str, argv))[:300]}: exit code {done.returncode}\n{done.stdout[-2000:]}{done.stderr[-4000:]}"
+        )
     return done
 
 
 def wait_for(what: str, condition: Callable, seconds: float = 90, pause: float = 0.1):
-    """Polls until `condition` gives something true, which it returns; what raises counts as false. Raises TimeoutError."""
+    """Polls until `condition` gives something true, which it returns; what raises counts as false.
+    Raises TimeoutError."""
     give_up, last = time.monotonic() + seconds, None
     while time.monotonic() < give_up:
         try:
@@ -41,8 +57,13 @@ class Process:
 
     def __init__(self, argv: List, log: pathlib.Path, env=None):
         with log.open("ab") as output:
-            self.popen = subprocess.Popen([str(part) for part in argv], stdin=subprocess.DEVNULL, stdout=output, stderr=output,
-                                          env={**os.environ, **(env or {})})
+            self.popen = subprocess.Popen(
+                [str(part) for part in argv],
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+                env={**os.environ, **(env or {})},
+            )
 
     def stop(self, how: int = signal.SIGTERM) -> None:
         if self.popen.poll() is None:
@@ -54,7 +75,8 @@ class Process:
             self.popen.wait()
 
 
-# Mounts stay inside. tmpfs of its own where a node has them; shared below, for what a kubelet mounts must reach its containers.
+# Mounts stay inside. tmpfs of its own where a node has them; shared below, for what a kubelet
+# mounts must reach its containers.
 _BEGIN = """
 mount --make-rprivate /
 mount -t tmpfs -o size=6g tmpfs /dev/shm
@@ -72,15 +94,33 @@ exec sleep infinity
 
 
 class Machine:
-    """Namespaces that hold a node. Process ids, mounts, network and shared memory are its own, cgroups and the file system are not."""
+    """Namespaces that hold a node. Process ids, mounts, network and shared memory are its own,
+    cgroups and the file system are not."""
 
     def __init__(self, name: str, folder: pathlib.Path):
         self.name, self.folder = name, folder
         folder.mkdir(parents=True)
-        self._space = Process(["unshare", "--pid", "--mount", "--net", "--ipc", "--fork", "--kill-child", "--mount-proc",
-                               "sh", "-ec", _BEGIN], folder / "space.log")
+        self._space = Process(
+            [
+                "unshare",
+                "--pid",
+                "--mount",
+                "--net",
+                "--ipc",
+                "--fork",
+                "--kill-child",
+                "--mount-proc",
+                "sh",
+                "-ec",
+                _BEGIN,
+            ],
+            folder / "space.log",
+        )
         self.init = int(wait_for(f"{name}: its first process", self._children)[0])
-        wait_for(f"{name}: its mounts", lambda: pathlib.Path(f"/proc/{self.init}/comm").read_text() == "sleep\n")
+        wait_for(
+            f"{name}: its mounts",
+            lambda: pathlib.Path(f"/proc/{self.init}/comm").read_text() == "sleep\n",
+        )
 
     def _children(self) -> List[str]:
         pid = self._space.popen.pid
@@ -88,7 +128,16 @@ class Machine:
 
     def inside(self, *argv) -> List[str]:
         """The command that runs `argv` there."""
-        return ["nsenter", f"--target={self.init}", "--pid", "--mount", "--net", "--ipc", "--", *map(str, argv)]
+        return [
+            "nsenter",
+            f"--target={self.init}",
+            "--pid",
+            "--mount",
+            "--net",
+            "--ipc",
+            "--",
+            *map(str, argv),
+        ]
 
     def run(self, *argv, **options) -> subprocess.CompletedProcess:
         return run(*self.inside(*argv), **options)

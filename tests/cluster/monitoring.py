@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Plays the Prometheus operator: Debian's Prometheus scrapes and judges as the release's PodMonitor and PrometheusRule say, read from the API server."""
+"""Plays the Prometheus operator: Debian's Prometheus scrapes and judges as the release's PodMonitor
+and PrometheusRule say, read from the API server."""
+
 import json
 import re
 import threading
@@ -20,7 +22,8 @@ def _snake(key: str) -> str:
 
 
 def _shortened(groups: list, divisor: int) -> list:
-    """The groups with each `for:` divided, so that a test need not wait for ten minutes; judged every five seconds."""
+    """The groups with each `for:` divided, so that a test need not wait for ten minutes; judged
+    every five seconds."""
     for group in groups:
         group["interval"] = "5s"
         for rule in group["rules"]:
@@ -36,17 +39,36 @@ class Prometheus:
     def __init__(self, cluster, space: str, divisor: int):
         self._cluster, self._space, self._folder = cluster, space, cluster.root / "prometheus"
         self._folder.mkdir()
-        (self._monitor,) = cluster.get("podmonitors.monitoring.coreos.com", "--namespace", space)["items"]
-        (rules,) = cluster.get("prometheusrules.monitoring.coreos.com", "--namespace", space)["items"]
+        (self._monitor,) = cluster.get("podmonitors.monitoring.coreos.com", "--namespace", space)[
+            "items"
+        ]
+        (rules,) = cluster.get("prometheusrules.monitoring.coreos.com", "--namespace", space)[
+            "items"
+        ]
         self._groups = _shortened(rules["spec"]["groups"], divisor)
         (self._folder / "rules.yml").write_text(json.dumps({"groups": self._groups}))
-        (self._folder / "prometheus.yml").write_text(json.dumps({"rule_files": ["rules.yml"], "scrape_configs": [self._scrape(*self._monitor["spec"]["podMetricsEndpoints"])]}))
+        (self._folder / "prometheus.yml").write_text(
+            json.dumps(
+                {
+                    "rule_files": ["rules.yml"],
+                    "scrape_configs": [self._scrape(*self._monitor["spec"]["podMetricsEndpoints"])],
+                }
+            )
+        )
         self._write_targets()
         self.began = time.time()
-        cluster.start("prometheus", "prometheus", f"--config.file={self._folder}/prometheus.yml", f"--storage.tsdb.path={self._folder}/data",
-                      f"--web.listen-address={ADDRESS}", "--log.level=warn")
+        cluster.start(
+            "prometheus",
+            "prometheus",
+            f"--config.file={self._folder}/prometheus.yml",
+            f"--storage.tsdb.path={self._folder}/data",
+            f"--web.listen-address={ADDRESS}",
+            "--log.level=warn",
+        )
         threading.Thread(target=self._keep_targets, daemon=True).start()
-        wait_for("Prometheus", lambda: OPENER.open(f"http://{ADDRESS}/-/ready", timeout=2).status == 200)
+        wait_for(
+            "Prometheus", lambda: OPENER.open(f"http://{ADDRESS}/-/ready", timeout=2).status == 200
+        )
 
     def alerts(self) -> int:
         """How many the rules have."""
@@ -55,7 +77,9 @@ class Prometheus:
     # ---- questions ----
 
     def _ask(self, path: str, **arguments) -> dict:
-        with OPENER.open(f"http://{ADDRESS}/api/v1/{path}?{urllib.parse.urlencode(arguments)}", timeout=30) as answer:
+        with OPENER.open(
+            f"http://{ADDRESS}/api/v1/{path}?{urllib.parse.urlencode(arguments)}", timeout=30
+        ) as answer:
             return json.load(answer)["data"]
 
     def query(self, expression: str) -> list:
@@ -64,15 +88,27 @@ class Prometheus:
     def has_shown(self, expression: str) -> bool:
         """Whether a panel over the whole time so far would show something."""
         end = time.time()
-        found = self._ask("query_range", query=expression, start=self.began, end=end, step=max(5, (end - self.began) / 500))["result"]
+        found = self._ask(
+            "query_range",
+            query=expression,
+            start=self.began,
+            end=end,
+            step=max(5, (end - self.began) / 500),
+        )["result"]
         return any(value != "NaN" for series in found for _, value in series["values"])
 
     def firing(self, alert: str) -> list:
-        return [found for found in self._ask("alerts")["alerts"] if found["labels"]["alertname"] == alert and found["state"] == "firing"]
+        return [
+            found
+            for found in self._ask("alerts")["alerts"]
+            if found["labels"]["alertname"] == alert and found["state"] == "firing"
+        ]
 
     def wait_firing(self, alert: str, seconds: float = 120) -> str:
         """Its description."""
-        return wait_for(f"{alert} fires", lambda: self.firing(alert), seconds, pause=0.5)[0]["annotations"]["description"]
+        return wait_for(f"{alert} fires", lambda: self.firing(alert), seconds, pause=0.5)[0][
+            "annotations"
+        ]["description"]
 
     def wait_resolved(self, alert: str, seconds: float = 120) -> None:
         wait_for(f"{alert} is resolved", lambda: not self.firing(alert), seconds, pause=0.5)
@@ -80,12 +116,26 @@ class Prometheus:
     # ---- what the operator would write ----
 
     def _scrape(self, endpoint: dict) -> dict:
-        """Debian's Prometheus does not know Kubernetes: its labels of a pod come by file, the PodMonitor's own relabelings are done by Prometheus."""
-        own = [{"source_labels": [f"__meta_kubernetes_pod_{name}"], "target_label": label} for name, label in (("name", "pod"), ("container_name", "container"))]
+        """Debian's Prometheus does not know Kubernetes: its labels of a pod come by file, the
+        PodMonitor's own relabelings are done by Prometheus."""
+        own = [
+            {"source_labels": [f"__meta_kubernetes_pod_{name}"], "target_label": label}
+            for name, label in (("name", "pod"), ("container_name", "container"))
+        ]
         own.append({"source_labels": ["__meta_kubernetes_namespace"], "target_label": "namespace"})
-        return {"job_name": f"{self._space}/{self._monitor['metadata']['name']}", "scrape_interval": endpoint["interval"], "scrape_timeout": endpoint["interval"],
-                "file_sd_configs": [{"files": [str(self._folder / "targets.json")], "refresh_interval": "1s"}],
-                "relabel_configs": own + [{_snake(key): value for key, value in relabeling.items()} for relabeling in endpoint["relabelings"]]}
+        return {
+            "job_name": f"{self._space}/{self._monitor['metadata']['name']}",
+            "scrape_interval": endpoint["interval"],
+            "scrape_timeout": endpoint["interval"],
+            "file_sd_configs": [
+                {"files": [str(self._folder / "targets.json")], "refresh_interval": "1s"}
+            ],
+            "relabel_configs": own
+            + [
+                {_snake(key): value for key, value in relabeling.items()}
+                for relabeling in endpoint["relabelings"]
+            ],
+        }
 
     def _keep_targets(self) -> None:
         while True:
@@ -97,9 +147,17 @@ class Prometheus:
 
     def _write_targets(self) -> None:
         (endpoint,) = self._monitor["spec"]["podMetricsEndpoints"]
-        selector = ",".join(f"{key}={value}" for key, value in self._monitor["spec"]["selector"]["matchLabels"].items())
-        targets = [target for pod in self._cluster.ask(f"/api/v1/namespaces/{self._space}/pods", labelSelector=selector)["items"]
-                   for target in _targets(pod, endpoint["port"])]
+        selector = ",".join(
+            f"{key}={value}"
+            for key, value in self._monitor["spec"]["selector"]["matchLabels"].items()
+        )
+        targets = [
+            target
+            for pod in self._cluster.ask(
+                f"/api/v1/namespaces/{self._space}/pods", labelSelector=selector
+            )["items"]
+            for target in _targets(pod, endpoint["port"])
+        ]
         text, file = json.dumps(targets), self._folder / "targets.json"
         if file.exists() and file.read_text() == text:
             return  # Prometheus looks at every file that changes
@@ -113,7 +171,23 @@ def _targets(pod: dict, port_name: str) -> list:
     status, meta = pod["status"], pod["metadata"]
     if not status.get("podIP") or status["phase"] in ("Failed", "Succeeded"):
         return []
-    labels = {"__meta_kubernetes_namespace": meta["namespace"], "__meta_kubernetes_pod_name": meta["name"], "__meta_kubernetes_pod_node_name": pod["spec"]["nodeName"]}
-    labels.update({"__meta_kubernetes_pod_label_" + re.sub(r"\W", "_", key): value for key, value in meta["labels"].items()})
-    return [{"targets": [f"{status['podIP']}:{port['containerPort']}"], "labels": {**labels, "__meta_kubernetes_pod_container_name": container["name"]}}
-            for container in pod["spec"]["containers"] for port in container.get("ports", []) if port.get("name") == port_name]
+    labels = {
+        "__meta_kubernetes_namespace": meta["namespace"],
+        "__meta_kubernetes_pod_name": meta["name"],
+        "__meta_kubernetes_pod_node_name": pod["spec"]["nodeName"],
+    }
+    labels.update(
+        {
+            "__meta_kubernetes_pod_label_" + re.sub(r"\W", "_", key): value
+            for key, value in meta["labels"].items()
+        }
+    )
+    return [
+        {
+            "targets": [f"{status['podIP']}:{port['containerPort']}"],
+            "labels": {**labels, "__meta_kubernetes_pod_container_name": container["name"]},
+        }
+        for container in pod["spec"]["containers"]
+        for port in container.get("ports", [])
+        if port.get("name") == port_name
+    ]

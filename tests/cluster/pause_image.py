@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The image whose one process holds a pod's namespaces, made of a few lines of C and no registry: pause_image.py ARCHIVE."""
+"""The image whose one process holds a pod's namespaces, made of a few lines of C and no registry:
+pause_image.py ARCHIVE."""
+
 import hashlib
 import io
 import json
@@ -39,12 +41,29 @@ def tar_of(files: dict) -> bytes:
 def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         binary = pathlib.Path(folder) / "pause"
-        subprocess.run(["cc", "-Os", "-static", "-s", "-x", "c", "-", "-o", binary], input=SOURCE.encode(), check=True)
+        subprocess.run(
+            ["cc", "-Os", "-static", "-s", "-x", "c", "-", "-o", binary],
+            input=SOURCE.encode(),
+            check=True,
+        )
         layer = tar_of({"pause": binary.read_bytes()})
-    config = json.dumps({"architecture": "amd64", "os": "linux", "config": {"Entrypoint": ["/pause"], "User": "65535:65535"},
-                         "rootfs": {"type": "layers", "diff_ids": ["sha256:" + hashlib.sha256(layer).hexdigest()]}}).encode()
-    manifest = json.dumps([{"Config": "config.json", "RepoTags": [NAME], "Layers": ["layer.tar"]}]).encode()
-    pathlib.Path(sys.argv[1]).write_bytes(tar_of({"config.json": config, "layer.tar": layer, "manifest.json": manifest}))
+    config = json.dumps(
+        {
+            "architecture": "amd64",
+            "os": "linux",
+            "config": {"Entrypoint": ["/pause"], "User": "65535:65535"},
+            "rootfs": {
+                "type": "layers",
+                "diff_ids": ["sha256:" + hashlib.sha256(layer).hexdigest()],
+            },
+        }
+    ).encode()
+    manifest = json.dumps(
+        [{"Config": "config.json", "RepoTags": [NAME], "Layers": ["layer.tar"]}]
+    ).encode()
+    pathlib.Path(sys.argv[1]).write_bytes(
+        tar_of({"config.json": config, "layer.tar": layer, "manifest.json": manifest})
+    )
 
 
 if __name__ == "__main__":

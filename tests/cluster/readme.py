@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What tests take from the chart's README."""
+
 import re
 
 # What brings the image to the nodes: the cluster's tests have it there, and need no registry.

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Brings a cluster up, does the steps, and prints each with its seconds: run.py PROGRAMS ROOT CRDS IMAGE... -- STEP.... By scripts/test-cluster."""
+"""Brings a cluster up, does the steps, and prints each with its seconds: run.py PROGRAMS ROOT CRDS
+IMAGE... -- STEP.... By scripts/test-cluster."""
+
 import pathlib
 import shutil
 import sys
@@ -33,16 +35,30 @@ def timed(name: str, what) -> bool:
 
 def look(cluster: Cluster) -> None:
     """What somebody would ask for after a failure."""
-    for arguments in (["get", "pods,nodes", "--all-namespaces", "--output=wide"], ["get", "events", "--namespace", SPACE, "--sort-by=.lastTimestamp"],
-                      ["logs", "--namespace", SPACE, "remesh-server-0", "--tail=30"], ["logs", "--namespace", SPACE, "--prefix", "--tail=20", "--selector",
-                                                                                       "app.kubernetes.io/component=worker"]):
-        print("\n".join(cluster.kubectl(*arguments, check=False).stdout.splitlines()[-40:]), flush=True)
+    for arguments in (
+        ["get", "pods,nodes", "--all-namespaces", "--output=wide"],
+        ["get", "events", "--namespace", SPACE, "--sort-by=.lastTimestamp"],
+        ["logs", "--namespace", SPACE, "remesh-server-0", "--tail=30"],
+        [
+            "logs",
+            "--namespace",
+            SPACE,
+            "--prefix",
+            "--tail=20",
+            "--selector",
+            "app.kubernetes.io/component=worker",
+        ],
+    ):
+        print(
+            "\n".join(cluster.kubectl(*arguments, check=False).stdout.splitlines()[-40:]),
+            flush=True,
+        )
 
 
 def main() -> int:
     end = sys.argv.index("--")
     programs, root, crds, *images = map(pathlib.Path, sys.argv[1:end])
-    chosen = sys.argv[end + 1:]
+    chosen = sys.argv[end + 1 :]
     shutil.rmtree(root, ignore_errors=True)
     begin = time.monotonic()
     cluster = Cluster(root, programs, NODES, images)

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A page of docs/runbooks, followed as it is written: its own commands are typed, with its words in capitals replaced."""
+"""A page of docs/runbooks, followed as it is written: its own commands are typed, with its words in
+capitals replaced."""
+
 import os
 import pathlib
 import re
@@ -24,7 +26,9 @@ class Runbook:
         self._tools.mkdir(exist_ok=True)
         for name, script in (("kubectl", _KUBECTL), ("remeshctl", _REMESHCTL)):
             path = self._tools / name
-            path.write_text(script.format(kubectl=cluster.programs / "kubectl", kubeconfig=cluster.kubeconfig))
+            path.write_text(
+                script.format(kubectl=cluster.programs / "kubectl", kubeconfig=cluster.kubeconfig)
+            )
             path.chmod(path.stat().st_mode | stat.S_IXUSR)
 
     def check(self, text: str = "", **words) -> str:
@@ -45,5 +49,13 @@ class Runbook:
         """Any command."""
         for word, value in words.items():
             line = re.sub(rf"\b{word}\b", value, line)
-        done = run("bash", "-o", "pipefail", "-ec", line, text=text, env={"PATH": f"{self._tools}:{os.environ['PATH']}"})
+        done = run(
+            "bash",
+            "-o",
+            "pipefail",
+            "-ec",
+            line,
+            text=text,
+            env={"PATH": f"{self._tools}:{os.environ['PATH']}"},
+        )
         return done.stdout + done.stderr

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is done to remesh on the cluster, in this order. A step raises, or returns what it found out in a few words."""
+"""What is done to remesh on the cluster, in this order. A step raises, or returns what it found out
+in a few words."""
+
 import json
 import os
 import pathlib
@@ -45,7 +47,16 @@ def create_seal_reshard(r):
 def upgrade_and_rollback(r):
     """Another tag of the same image, then back."""
     for node in r.cluster.nodes:
-        node.machine.run("ctr", "--namespace", "k8s.io", "images", "tag", "--force", f"docker.io/library/{IMAGE}", "docker.io/library/remesh:next")
+        node.machine.run(
+            "ctr",
+            "--namespace",
+            "k8s.io",
+            "images",
+            "tag",
+            "--force",
+            f"docker.io/library/{IMAGE}",
+            "docker.io/library/remesh:next",
+        )
     begin = time.monotonic()
     r.upgrade("--set", "image.tag=next")
     r.wait_attached()
@@ -71,11 +82,16 @@ def upgrade_in_mid_move(r):
             layout = "rows" if before % 2 == 0 else "columns"
             name = json.loads(r.reshard(layout, "--no-wait", "-o", "json").stdout)["name"]
             time.sleep(number % 5 * 0.4)  # early in the move, late, and after it
-            r.upgrade("--set-string", f"server.podAnnotations.round=u{number},worker.podAnnotations.round=u{number}")
+            r.upgrade(
+                "--set-string",
+                f"server.podAnnotations.round=u{number},worker.podAnnotations.round=u{number}",
+            )
             r.wait_attached()
             phase = wait_for(f"{name} ends", lambda: _phase(r, name))
             after = wait_for("the state is READY", r.generation)
-            assert after == before + (phase == "SUCCEEDED"), f"{name} {phase}: generation {before}, then {after}"
+            assert after == before + (
+                phase == "SUCCEEDED"
+            ), f"{name} {phase}: generation {before}, then {after}"
             r.check()
             ended[phase] += 1
     finally:
@@ -87,15 +103,22 @@ def upgrade_in_mid_move(r):
 
 
 def _phase(r, name):
-    phase = json.loads(r.remeshctl(r.hosts[0], "executions", "get", name, "-o", "json").stdout)["phase"]
+    phase = json.loads(r.remeshctl(r.hosts[0], "executions", "get", name, "-o", "json").stdout)[
+        "phase"
+    ]
     return phase if phase in ("SUCCEEDED", "FAILED", "CANCELLED") else None
 
 
 def uninstall_reinstall(r):
     before = r.generation()
     r.cluster.helm("uninstall", "remesh", "--namespace", SPACE, "--wait")
-    wait_for("no pod of it is left", lambda: not r.workers() and not r.cluster.get("pods", "--namespace", SPACE, "--selector",
-                                                                                  "app.kubernetes.io/component=server")["items"])
+    wait_for(
+        "no pod of it is left",
+        lambda: not r.workers()
+        and not r.cluster.get(
+            "pods", "--namespace", SPACE, "--selector", "app.kubernetes.io/component=server"
+        )["items"],
+    )
     r.install()
     r.wait_attached()
     assert r.generation() == before
@@ -107,8 +130,13 @@ def kill_server(r):
     """kill -9 of the process. A new pod before each, else the kubelet makes the second wait."""
     measured = []
     for _ in range(REPEATS):
-        measured.append(r.seconds_until_attached(
-            lambda server: r.cluster.node(server["spec"]["nodeName"]).kill_container(server["status"]["containerStatuses"][0]["containerID"])))
+        measured.append(
+            r.seconds_until_attached(
+                lambda server: r.cluster.node(server["spec"]["nodeName"]).kill_container(
+                    server["status"]["containerStatuses"][0]["containerID"]
+                )
+            )
+        )
         _replace_server(r, "--grace-period=1")  # nobody measures this one
     r.check()
     whole, own = zip(*measured)
@@ -123,19 +151,31 @@ def delete_server_pod(r):
 
 def _replace_server(r, *arguments) -> float:
     uid, begin = r.server()["metadata"]["uid"], time.monotonic()
-    r.cluster.kubectl("delete", "pod", "remesh-server-0", "--namespace", SPACE, "--wait=false", *arguments)
-    wait_for("another pod of the server with all workers", lambda: r.server()["metadata"]["uid"] != uid and r.attached())
+    r.cluster.kubectl(
+        "delete", "pod", "remesh-server-0", "--namespace", SPACE, "--wait=false", *arguments
+    )
+    wait_for(
+        "another pod of the server with all workers",
+        lambda: r.server()["metadata"]["uid"] != uid and r.attached(),
+    )
     return time.monotonic() - begin
 
 
 def delete_worker_pod(r):
-    """The worker of the last node, time after time. Its trainer's pod goes on: it has mounted the socket's folder."""
+    """The worker of the last node, time after time. Its trainer's pod goes on: it has mounted the
+    socket's folder."""
     host, seconds = r.hosts[-1], []
     for _ in range(REPEATS):
         pod = r.workers()[host]
         begin = time.monotonic()
-        r.cluster.kubectl("delete", "pod", pod["metadata"]["name"], "--namespace", SPACE, "--wait=false")
-        wait_for("another worker", lambda: host in r.workers() and r.workers()[host]["metadata"]["uid"] != pod["metadata"]["uid"])
+        r.cluster.kubectl(
+            "delete", "pod", pod["metadata"]["name"], "--namespace", SPACE, "--wait=false"
+        )
+        wait_for(
+            "another worker",
+            lambda: host in r.workers()
+            and r.workers()[host]["metadata"]["uid"] != pod["metadata"]["uid"],
+        )
         r.wait_attached()
         seconds.append(time.monotonic() - begin)
     r.check()  # over the socket in the same trainer pods: not stale
@@ -144,9 +184,21 @@ def delete_worker_pod(r):
 
 def memory_limit(r):
     """More than the pod may hold is refused; the kernel kills nobody."""
-    spec = {"name": "jobs/test/states/large", "spec": {
-        "device_lists": {"one": {"ids": [0]}}, "shardings": {"whole": {"hlo_text": "{replicated}", "devices": {"ref": "one"}}},
-        "arrays": [{"name": "huge", "shape": [3 << 30], "element_type": "u8", "sharding": {"ref": "whole"}}]}}
+    spec = {
+        "name": "jobs/test/states/large",
+        "spec": {
+            "device_lists": {"one": {"ids": [0]}},
+            "shardings": {"whole": {"hlo_text": "{replicated}", "devices": {"ref": "one"}}},
+            "arrays": [
+                {
+                    "name": "huge",
+                    "shape": [3 << 30],
+                    "element_type": "u8",
+                    "sharding": {"ref": "whole"},
+                }
+            ],
+        },
+    }
     (r.shared / "large.json").write_text(json.dumps(spec))
     r.remeshctl(r.hosts[0], "states", "create", "-f", "/trainer/large.json")
     refused = wait_for("a refusal", lambda: _refused_for_memory(r), seconds=30)
@@ -166,14 +218,35 @@ def _refused_for_memory(r):
 
 
 def pod_security(r):
-    """The server alone passes "restricted"; workers need "privileged", and a trainer's hostPath is refused at "baseline"."""
+    """The server alone passes "restricted"; workers need "privileged", and a trainer's hostPath is
+    refused at "baseline"."""
     for level in ("restricted", "baseline"):
-        r.cluster.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {
-            "name": level, "labels": {"pod-security.kubernetes.io/enforce": level}}})
-    r.install("--set", "worker.nodeSelector.no=node", "--set", "server.persistence.enabled=false", space="restricted")
+        r.cluster.apply(
+            {
+                "apiVersion": "v1",
+                "kind": "Namespace",
+                "metadata": {
+                    "name": level,
+                    "labels": {"pod-security.kubernetes.io/enforce": level},
+                },
+            }
+        )
+    r.install(
+        "--set",
+        "worker.nodeSelector.no=node",
+        "--set",
+        "server.persistence.enabled=false",
+        space="restricted",
+    )
     r.upgrade("--set", "server.persistence.enabled=false", space="restricted", wait=False)
-    refusal = wait_for("the worker is refused", lambda: [event["message"] for event in r.cluster.get("events", "--namespace", "restricted")["items"]
-                                                        if event["reason"] == "FailedCreate" and "PodSecurity" in event["message"]])
+    refusal = wait_for(
+        "the worker is refused",
+        lambda: [
+            event["message"]
+            for event in r.cluster.get("events", "--namespace", "restricted")["items"]
+            if event["reason"] == "FailedCreate" and "PodSecurity" in event["message"]
+        ],
+    )
     assert "hostPath" in refusal[0], refusal
     trainer = r.trainer(r.hosts[0])
     trainer["metadata"]["namespace"] = "baseline"
@@ -184,7 +257,8 @@ def pod_security(r):
 
 
 def two_servers(r):
-    """A second server on a copy of the journal takes the workers over; the first wakes up and commits nothing."""
+    """A second server on a copy of the journal takes the workers over; the first wakes up and
+    commits nothing."""
     before, old = r.generation(), r.server()
     node = r.cluster.node(old["spec"]["nodeName"])
     container = old["status"]["containerStatuses"][0]["containerID"]
@@ -193,20 +267,57 @@ def two_servers(r):
         copy = r.cluster.root / "copy"
         run("cp", "--archive", r.cluster.root / "journal", copy)
         r.cluster.apply(_second_server(old, copy))
-        r.cluster.kubectl("patch", "service", "remesh-server", "--namespace", SPACE, "--patch", '{"spec": {"selector": {"second": "yes"}}}')
-        second = wait_for("the second server has all workers", lambda: _leads(r, "second-server"), seconds=120)
+        r.cluster.kubectl(
+            "patch",
+            "service",
+            "remesh-server",
+            "--namespace",
+            SPACE,
+            "--patch",
+            '{"spec": {"selector": {"second": "yes"}}}',
+        )
+        second = wait_for(
+            "the second server has all workers", lambda: _leads(r, "second-server"), seconds=120
+        )
     finally:
-        node.kill_container(container, "SIGCONT", check=False)  # the kubelet may have found it dead, and made it anew
+        node.kill_container(
+            container, "SIGCONT", check=False
+        )  # the kubelet may have found it dead, and made it anew
     r.reshard("rows" if before % 2 == 0 else "columns")
     assert r.generation() == before + 1
-    older = r.cluster.kubectl("exec", "--stdin", "--namespace", SPACE, "remesh-server-0", "--", "remeshctl", "reshard", STATE, "--server",
-                              "localhost:7070", "--deadline", "20", "-f", "-", text=(r.shared / "rows.json").read_text(), check=False)
+    older = r.cluster.kubectl(
+        "exec",
+        "--stdin",
+        "--namespace",
+        SPACE,
+        "remesh-server-0",
+        "--",
+        "remeshctl",
+        "reshard",
+        STATE,
+        "--server",
+        "localhost:7070",
+        "--deadline",
+        "20",
+        "-f",
+        "-",
+        text=(r.shared / "rows.json").read_text(),
+        check=False,
+    )
     assert older.returncode != 0, older.stdout
     time.sleep(3)
     assert r.generation() == before + 1 and second
     r.check()
-    r.cluster.kubectl("patch", "service", "remesh-server", "--namespace", SPACE, "--type=json",
-                      "--patch", '[{"op": "remove", "path": "/spec/selector/second"}]')
+    r.cluster.kubectl(
+        "patch",
+        "service",
+        "remesh-server",
+        "--namespace",
+        SPACE,
+        "--type=json",
+        "--patch",
+        '[{"op": "remove", "path": "/spec/selector/second"}]',
+    )
     return f"the older was refused: {_words(older)}"
 
 
@@ -214,13 +325,27 @@ def _second_server(old: dict, journal) -> dict:
     spec = json.loads(json.dumps(old["spec"]))
     for field in ("nodeName", "hostname", "subdomain"):
         spec.pop(field, None)
-    spec["volumes"] = [volume for volume in spec["volumes"] if volume["name"] != "journal"] + [{"name": "journal", "hostPath": {"path": str(journal)}}]
-    labels = {"second": "yes", **{key: value for key, value in old["metadata"]["labels"].items() if key.startswith("app.")}}
-    return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "second-server", "namespace": SPACE, "labels": labels}, "spec": spec}
+    spec["volumes"] = [volume for volume in spec["volumes"] if volume["name"] != "journal"] + [
+        {"name": "journal", "hostPath": {"path": str(journal)}}
+    ]
+    labels = {
+        "second": "yes",
+        **{
+            key: value for key, value in old["metadata"]["labels"].items() if key.startswith("app.")
+        },
+    }
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": "second-server", "namespace": SPACE, "labels": labels},
+        "spec": spec,
+    }
 
 
 def _leads(r, name: str) -> bool:
-    return metrics(r.pod(name)["status"]["podIP"], 7071).get('remesh_workers{alive="true"}') == len(r.hosts)
+    return metrics(r.pod(name)["status"]["podIP"], 7071).get('remesh_workers{alive="true"}') == len(
+        r.hosts
+    )
 
 
 def back_to_one_server(r):
@@ -235,14 +360,24 @@ def back_to_one_server(r):
 
 
 def tls(r):
-    """cert-manager's mode with an issuer of our own, then another CA under load, as docs/security.md says."""
+    """cert-manager's mode with an issuer of our own, then another CA under load, as
+    docs/security.md says."""
     if r.cluster.kubectl("get", "crd", "certificates.cert-manager.io", check=False).returncode != 0:
         raise Skip("the API server does not know cert-manager's Certificates")
-    authorities = [issuer.Authority(r.cluster.root / f"ca-{name}", name) for name in ("first", "second")]
-    settings = ["--set", "tls.mode=certManager,tls.certManager.issuerRef.name=ours,tls.caConfigMap=cas"]
+    authorities = [
+        issuer.Authority(r.cluster.root / f"ca-{name}", name) for name in ("first", "second")
+    ]
+    settings = [
+        "--set",
+        "tls.mode=certManager,tls.certManager.issuerRef.name=ours,tls.caConfigMap=cas",
+    ]
     r.bundle(*authorities[:1])
     r.upgrade(*settings, wait=False)
-    wait_for("the Certificates", lambda: len(r.cluster.get("certificates.cert-manager.io", "--namespace", SPACE)["items"]) == 4)
+    wait_for(
+        "the Certificates",
+        lambda: len(r.cluster.get("certificates.cert-manager.io", "--namespace", SPACE)["items"])
+        == 4,
+    )
     r.write_admin(issuer.serve(r.cluster, SPACE, authorities[0])["remesh-admin-tls"])
     r.upgrade(*settings)
     r.use_tls()
@@ -251,9 +386,26 @@ def tls(r):
     before = r.generation()
     r.reshard("rows" if before % 2 == 0 else "columns")
     r.check()
-    refused = r.cluster.kubectl("exec", "--namespace", SPACE, f"trainer-{r.hosts[0]}", "--", "remeshctl", "states", "list", "--timeout", "5", check=False)
+    refused = r.cluster.kubectl(
+        "exec",
+        "--namespace",
+        SPACE,
+        f"trainer-{r.hosts[0]}",
+        "--",
+        "remeshctl",
+        "states",
+        "list",
+        "--timeout",
+        "5",
+        check=False,
+    )
     assert refused.returncode == 1, refused.stdout
-    return "attached, a move, helm test; without a certificate: " + _words(refused) + "; " + _rotate(r, authorities)
+    return (
+        "attached, a move, helm test; without a certificate: "
+        + _words(refused)
+        + "; "
+        + _rotate(r, authorities)
+    )
 
 
 def _rotate(r, authorities) -> str:
@@ -281,17 +433,25 @@ def _rotate(r, authorities) -> str:
     assert not failed, failed[0]
     _replace_server(r)
     r.check()
-    return f"another CA under {calls[0]} calls, each on a connection of its own: {len(failed)} failed"
+    return (
+        f"another CA under {calls[0]} calls, each on a connection of its own: {len(failed)} failed"
+    )
 
 
 def _reloaded(r, count: int) -> None:
     series = 'remesh_tls_reloads_total{outcome="reloaded"}'
-    wait_for(f"{count} reloads everywhere", lambda: r.server_metrics()[series] >= count and all(
-        metrics(node.address, 7081)[series] >= count for node in r.cluster.nodes), seconds=120, pause=0.5)
+    wait_for(
+        f"{count} reloads everywhere",
+        lambda: r.server_metrics()[series] >= count
+        and all(metrics(node.address, 7081)[series] >= count for node in r.cluster.nodes),
+        seconds=120,
+        pause=0.5,
+    )
 
 
 def examples(r):
-    """The API server, which knows JobSet and PyTorchJob by their definitions, takes every example."""
+    """The API server, which knows JobSet and PyTorchJob by their definitions, takes every
+    example."""
     folder = CHART.parent / "examples"
     for path in sorted(folder.glob("*.yaml")):
         r.cluster.kubectl("apply", "--dry-run=server", "--filename", path)
@@ -300,14 +460,38 @@ def examples(r):
 
 def _words(done) -> str:
     """What a command in a pod said, without what kubectl adds."""
-    return " ".join(line.strip() for line in done.stderr.splitlines() if not line.startswith("command terminated"))[:160]
+    return " ".join(
+        line.strip()
+        for line in done.stderr.splitlines()
+        if not line.startswith("command terminated")
+    )[:160]
 
 
 def _spread(seconds) -> str:
     return f"attached after {statistics.median(seconds):.1f} s (median), {max(seconds):.1f} s (maximum) of {len(seconds)}"
 
 
-STEPS = [as_a_new_user, install, create_seal_reshard, examples, alerts.monitoring, upgrade_and_rollback, uninstall_reinstall, kill_server,
-         delete_server_pod, delete_worker_pod, memory_limit, pod_security, upgrade_in_mid_move, alerts.alert_workers_lost,
-         alerts.alert_worker_detached, alerts.alert_buffers_nearly_full, alerts.alert_server_down, lose_a_node, two_servers, back_to_one_server, tls,
-         alerts.boards]
+STEPS = [
+    as_a_new_user,
+    install,
+    create_seal_reshard,
+    examples,
+    alerts.monitoring,
+    upgrade_and_rollback,
+    uninstall_reinstall,
+    kill_server,
+    delete_server_pod,
+    delete_worker_pod,
+    memory_limit,
+    pod_security,
+    upgrade_in_mid_move,
+    alerts.alert_workers_lost,
+    alerts.alert_worker_detached,
+    alerts.alert_buffers_nearly_full,
+    alerts.alert_server_down,
+    lose_a_node,
+    two_servers,
+    back_to_one_server,
+    tls,
+    alerts.boards,
+]

@@ -2,10 +2,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Finds callers that compute the generation to which a move leads instead of asking the execution.
 
-Usage: check_generations.py REPOSITORY_ROOT. A move to where the state is keeps the generation, and one
-after a revoked commit skips some: Execution.target_generation says it. Prints each place and exits 1
-if there is one.
+Usage: check_generations.py REPOSITORY_ROOT. A move to where the state is keeps the generation, and
+one after a revoked commit skips some: Execution.target_generation says it. Prints each place and
+exits 1 if there is one.
 """
+
 import pathlib
 import re
 import subprocess
@@ -16,7 +17,12 @@ COMPUTED = re.compile(r"generation(\(\))?`?\s*\+=?\s*1\b|\b1\s*\+\s*`?(\w+[._])*
 
 
 def found(root: pathlib.Path):
-    listing = subprocess.run(["git", "-C", str(root), "ls-files", "--", *FOLDERS], check=True, capture_output=True, text=True)
+    listing = subprocess.run(
+        ["git", "-C", str(root), "ls-files", "--", *FOLDERS],
+        check=True,
+        capture_output=True,
+        text=True,
+    )
     for name in listing.stdout.split("\n"):
         if not name or not (root / name).is_file():
             continue
@@ -26,7 +32,13 @@ def found(root: pathlib.Path):
 
 
 def main() -> int:
-    for spelled in ("generation + 1", "generation+1", "state.generation() + 1", "1 + move.source_generation", "generation += 1"):
+    for spelled in (
+        "generation + 1",
+        "generation+1",
+        "state.generation() + 1",
+        "1 + move.source_generation",
+        "generation += 1",
+    ):
         assert COMPUTED.search(spelled), spelled
     places = list(found(pathlib.Path(sys.argv[1]).resolve()))
     print("\n".join(places) or "no caller computes the generation of a move")

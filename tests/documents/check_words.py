@@ -4,6 +4,7 @@
 
 Usage: check_words.py REPOSITORY_ROOT. Prints each place and exits 1 if there is one.
 """
+
 import fnmatch
 import pathlib
 import re
@@ -20,15 +21,24 @@ def rules(table: pathlib.Path):
             continue
         cells = [cell.strip() for cell in line.split(" | " if line.count(" | ") == 2 else " |")]
         if len(cells) != 3 or not cells[1]:
-            raise SystemExit(f"{TABLE}:{number}: a rule has three columns: word | say instead | where it may stand")
+            raise SystemExit(
+                f"{TABLE}:{number}: a rule has three columns: word | say instead | where it may stand"
+            )
         yield re.compile(rf"\b(?:{cells[0]})\b"), cells[1], cells[2].split()
 
 
 def found(root: pathlib.Path):
-    names = subprocess.run(["git", "-C", str(root), "ls-files"], check=True, capture_output=True, text=True).stdout.split("\n")
+    names = subprocess.run(
+        ["git", "-C", str(root), "ls-files"], check=True, capture_output=True, text=True
+    ).stdout.split("\n")
     table = list(rules(root / TABLE))
     for name in names:
-        if not name or name.endswith(NOT_TEXT) or name.startswith("tests/documents/") or not (root / name).is_file():
+        if (
+            not name
+            or name.endswith(NOT_TEXT)
+            or name.startswith("tests/documents/")
+            or not (root / name).is_file()
+        ):
             continue
         lines = (root / name).read_text(errors="replace").splitlines()
         for word, instead, allowed in table:

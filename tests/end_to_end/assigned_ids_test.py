@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Workers that leave their device ids to the server: two hosts never share one, and each keeps its own over every restart."""
+"""Workers that leave their device ids to the server: two hosts never share one, and each keeps its
+own over every restart."""
+
 import unittest
 
 from harness import Array, ClusterTest, targets, text_sharding

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""remeshctl plans and cache against a live server: lists, pages, files, watches, plans made ahead, restarts."""
+"""remeshctl plans and cache against a live server: lists, pages, files, watches, plans made ahead,
+restarts."""
+
 import copy
 import json
 import os
@@ -15,12 +17,33 @@ from harness import BIN_DIR, ClusterTest
 def spec(count=8, rows=24, hosts=6):
     """One array from rows to columns over the first `count` devices, two a host."""
     return {
-        "topology": {"hosts": [{"name": f"h{h}", "device_ids": [2 * h, 2 * h + 1], "nics": 1, "nic_bytes_per_second": 1e9,
-                                "fabric_bytes_per_second": 1e11} for h in range(hosts)]},
+        "topology": {
+            "hosts": [
+                {
+                    "name": f"h{h}",
+                    "device_ids": [2 * h, 2 * h + 1],
+                    "nics": 1,
+                    "nic_bytes_per_second": 1e9,
+                    "fabric_bytes_per_second": 1e11,
+                }
+                for h in range(hosts)
+            ]
+        },
         "device_lists": {"data": {"range": {"start": 0, "count": count}}},
-        "shardings": {"rows": {"hlo_text": f"{{devices=[{count},1]<=[{count}]}}", "devices": {"ref": "data"}},
-                      "cols": {"hlo_text": f"{{devices=[1,{count}]<=[{count}]}}", "devices": {"ref": "data"}}},
-        "arrays": [{"name": "w", "shape": [rows, 120], "element_type": "f32", "source": {"ref": "cols"}, "target": {"ref": "rows"}}]}
+        "shardings": {
+            "rows": {"hlo_text": f"{{devices=[{count},1]<=[{count}]}}", "devices": {"ref": "data"}},
+            "cols": {"hlo_text": f"{{devices=[1,{count}]<=[{count}]}}", "devices": {"ref": "data"}},
+        },
+        "arrays": [
+            {
+                "name": "w",
+                "shape": [rows, 120],
+                "element_type": "f32",
+                "source": {"ref": "cols"},
+                "target": {"ref": "rows"},
+            }
+        ],
+    }
 
 
 class CacheCommandTest(ClusterTest):
@@ -32,8 +55,15 @@ class CacheCommandTest(ClusterTest):
         self.ctl("cache", "flush")
 
     def ctl(self, *words, code=0, stdin=None):
-        result = subprocess.run([BIN_DIR / "remeshctl", *words], capture_output=True, text=True, timeout=60, input=stdin, check=False,
-                                env=self._environment())
+        result = subprocess.run(
+            [BIN_DIR / "remeshctl", *words],
+            capture_output=True,
+            text=True,
+            timeout=60,
+            input=stdin,
+            check=False,
+            env=self._environment(),
+        )
         self.assertEqual(result.returncode, code, result.stdout + result.stderr)
         return result.stdout if code == 0 else result.stderr
 
@@ -44,7 +74,9 @@ class CacheCommandTest(ClusterTest):
         return {**os.environ, "REMESH_SERVER": self.cluster.server_address}
 
     def plan(self, question):
-        return self.json("plan", "-f", "-", "--server", self.cluster.server_address, stdin=json.dumps(question))
+        return self.json(
+            "plan", "-f", "-", "--server", self.cluster.server_address, stdin=json.dumps(question)
+        )
 
     def names(self, *flags):
         return [plan["name"] for plan in self.json("plans", "list", *flags)["plans"]]
@@ -62,11 +94,13 @@ class CacheCommandTest(ClusterTest):
         self.assertEqual(self.names("--older", "1h"), [])
         self.assertEqual(self.names("--newer", "1h", "--tier", "memory"), [large, small])
         self.assertEqual(self.names("--tier", "disk"), [])
-        self.assertEqual(self.names("--fingerprint", small[len("plans/"):][:12]), [small])
+        self.assertEqual(self.names("--fingerprint", small[len("plans/") :][:12]), [small])
         self.ctl("plans", "pin", small)
         self.assertEqual(self.names("--pinned"), [small])
         self.assertEqual(self.names("--unpinned"), [large])
-        self.assertIn("--source-devices", self.ctl("plans", "list", "--source-devices", "9..3", code=2))
+        self.assertIn(
+            "--source-devices", self.ctl("plans", "list", "--source-devices", "9..3", code=2)
+        )
         self.assertIn("--older", self.ctl("plans", "list", "--older", "soon", code=2))
         self.assertIn("--state: value", self.ctl("plans", "list", "--state", "nonsense", code=1))
         self.ctl("plans", "list", "--tier", "tape", code=2)
@@ -85,7 +119,9 @@ class CacheCommandTest(ClusterTest):
         self.assertEqual(explained["plan"]["name"], name)
         self.assertTrue(explained["explanation"]["strategies"])
         self.assertIn("What binds", self.ctl("plans", "explain", name))
-        self.assertIn("PLAN_NOT_FOUND", self.ctl("plans", "get", "plans/none", "--html", str(page), code=1))
+        self.assertIn(
+            "PLAN_NOT_FOUND", self.ctl("plans", "get", "plans/none", "--html", str(page), code=1)
+        )
 
     def test_plans_travel_as_files(self):
         made = self.plan(spec())["plan"]
@@ -113,7 +149,9 @@ class CacheCommandTest(ClusterTest):
             self.plan(spec(rows=rows))
         names = self.names()
         self.ctl("cache", "export", str(self.folder))
-        self.assertEqual(sorted(f"plans/{path.stem}" for path in self.folder.glob("*.plan")), sorted(names))
+        self.assertEqual(
+            sorted(f"plans/{path.stem}" for path in self.folder.glob("*.plan")), sorted(names)
+        )
         self.ctl("cache", "flush")
         before = int(self.json("cache", "stats")["computations"])
         self.assertEqual(len(self.json("cache", "import", str(self.folder))["plans"]), 3)
@@ -124,7 +162,12 @@ class CacheCommandTest(ClusterTest):
 
     def test_watches_print_a_line_a_change(self):
         name = self.plan(spec())["plan"]["name"]
-        with subprocess.Popen([BIN_DIR / "remeshctl", "plans", "watch", "--interval", "0.1"], stdout=subprocess.PIPE, text=True, env=self._environment()) as watch:
+        with subprocess.Popen(
+            [BIN_DIR / "remeshctl", "plans", "watch", "--interval", "0.1"],
+            stdout=subprocess.PIPE,
+            text=True,
+            env=self._environment(),
+        ) as watch:
             try:
                 self.assertEqual(watch.stdout.readline(), f"EXISTING {name}\n")
                 self.ctl("plans", "pin", name)
@@ -138,16 +181,37 @@ class CacheCommandTest(ClusterTest):
 
     def test_what_may_happen_next_is_planned_ahead(self):
         before = int(self.json("cache", "stats")["computations"])
-        words = ("plans", "precompute", "-f", "-", "--elastic", "data", "--axis", "0", "--drain-one", "--plus-minus", "2")
+        words = (
+            "plans",
+            "precompute",
+            "-f",
+            "-",
+            "--elastic",
+            "data",
+            "--axis",
+            "0",
+            "--drain-one",
+            "--plus-minus",
+            "2",
+        )
         ahead = self.json(*words, stdin=json.dumps(spec()))["scenarios"]
-        self.assertEqual([s["event"] for s in ahead], ["DRAIN"] * 4 + ["SHRINK", "SHRINK", "GROW", "GROW"])
-        self.wait_until("all is planned", lambda: self.json("cache", "stats")["precompute"]["waiting"] == "0")
+        self.assertEqual(
+            [s["event"] for s in ahead], ["DRAIN"] * 4 + ["SHRINK", "SHRINK", "GROW", "GROW"]
+        )
+        self.wait_until(
+            "all is planned", lambda: self.json("cache", "stats")["precompute"]["waiting"] == "0"
+        )
         computed = int(self.json("cache", "stats")["computations"])
         self.assertGreater(computed, before)
         left = spec()
-        left["device_lists"] = {"before": {"range": {"start": 0, "count": 8}}, "after": {"ids": [0, 1, 4, 5, 6, 7]}}
-        left["shardings"] = {"before": {"hlo_text": "{devices=[8,1]<=[8]}", "devices": {"ref": "before"}},
-                             "after": {"hlo_text": "{devices=[6,1]<=[6]}", "devices": {"ref": "after"}}}
+        left["device_lists"] = {
+            "before": {"range": {"start": 0, "count": 8}},
+            "after": {"ids": [0, 1, 4, 5, 6, 7]},
+        }
+        left["shardings"] = {
+            "before": {"hlo_text": "{devices=[8,1]<=[8]}", "devices": {"ref": "before"}},
+            "after": {"hlo_text": "{devices=[6,1]<=[6]}", "devices": {"ref": "after"}},
+        }
         left["arrays"][0].update(source={"ref": "before"}, target={"ref": "after"})
         answer = self.plan(left)
         self.assertEqual(answer["planning"]["cache"], "HIT")
@@ -155,15 +219,29 @@ class CacheCommandTest(ClusterTest):
         self.assertEqual(int(self.json("cache", "stats")["computations"]), computed)
         again = self.json(*words, stdin=json.dumps(spec()))["scenarios"]
         self.assertEqual({s["outcome"] for s in again} - {"CACHED", "SHARED"}, set())
-        self.assertIn("elastic_list", self.ctl("plans", "precompute", "-f", "-", "--elastic", "none", "--lose-one", code=1,
-                                               stdin=json.dumps(spec())))
+        self.assertIn(
+            "elastic_list",
+            self.ctl(
+                "plans",
+                "precompute",
+                "-f",
+                "-",
+                "--elastic",
+                "none",
+                "--lose-one",
+                code=1,
+                stdin=json.dumps(spec()),
+            ),
+        )
         self.ctl("plans", "precompute", "--lose-one", code=2)
 
     def test_names_and_pins_survive_the_server(self):
         pinned, other = (self.plan(spec(rows=rows))["plan"]["name"] for rows in (8, 16))
         self.ctl("plans", "pin", pinned)
         # Pins are on disk when they are answered, names soon after.
-        self.wait_until("both names are on disk", lambda: self.json("cache", "stats")["disk"]["entries"] == "2")
+        self.wait_until(
+            "both names are on disk", lambda: self.json("cache", "stats")["disk"]["entries"] == "2"
+        )
         self.cluster.kill_server()
         self.cluster.start_server()
         self.wait_until("the server is there", self._answers)
@@ -177,8 +255,13 @@ class CacheCommandTest(ClusterTest):
         self.assertIn("MEMORY", self.ctl("cache", "stats"))
 
     def _answers(self):
-        result = subprocess.run([BIN_DIR / "remeshctl", "plans", "list"], capture_output=True, timeout=60, check=False,
-                                env=self._environment())
+        result = subprocess.run(
+            [BIN_DIR / "remeshctl", "plans", "list"],
+            capture_output=True,
+            timeout=60,
+            check=False,
+            env=self._environment(),
+        )
         return result.returncode == 0
 
 

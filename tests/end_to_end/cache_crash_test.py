@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The plan cache on disk under kill -9: the server always starts again, and never answers with anything but what it would compute.
+"""The plan cache on disk under kill -9: the server always starts again, and never answers with
+anything but what it would compute.
 
 REMESH_KILLS: how often the server is killed, 10 by default.
 """
+
 import os
 import random
 import sqlite3
@@ -33,11 +35,31 @@ def question(number: int) -> plan_pb2.PlanSpec:
     tiles = text_sharding(f"{{devices=[{count},1]<=[{count}]}}", *ids)
     turned = text_sharding(f"{{devices=[1,{count}]<=[{count}]}}", *ids[::-1])
     return plan_pb2.PlanSpec(
-        topology=topology_pb2.Topology(hosts=[
-            topology_pb2.Host(name=f"h{host}", device_ids=ids[host * DEVICES:(host + 1) * DEVICES], nics=1,
-                              nic_bytes_per_second=1e9, fabric_bytes_per_second=1e10) for host in range(HOSTS)]),
-        arrays=[plan_pb2.ArraySpec(name="a", shape=[64 + number, 96 + number % 7], element_type="f32", source=tiles, target=turned),
-                plan_pb2.ArraySpec(name="b", shape=[128, 64 + number], element_type="bf16", source=turned, target=tiles)])
+        topology=topology_pb2.Topology(
+            hosts=[
+                topology_pb2.Host(
+                    name=f"h{host}",
+                    device_ids=ids[host * DEVICES : (host + 1) * DEVICES],
+                    nics=1,
+                    nic_bytes_per_second=1e9,
+                    fabric_bytes_per_second=1e10,
+                )
+                for host in range(HOSTS)
+            ]
+        ),
+        arrays=[
+            plan_pb2.ArraySpec(
+                name="a",
+                shape=[64 + number, 96 + number % 7],
+                element_type="f32",
+                source=tiles,
+                target=turned,
+            ),
+            plan_pb2.ArraySpec(
+                name="b", shape=[128, 64 + number], element_type="bf16", source=turned, target=tiles
+            ),
+        ],
+    )
 
 
 class Plans:
@@ -48,19 +70,29 @@ class Plans:
         self._stub = plan_pb2_grpc.PlanServiceStub(self._channel)
 
     def create(self, number: int, wait_for_ready: bool = True) -> plan_pb2.CreatePlanResponse:
-        return self._stub.CreatePlan(plan_pb2.CreatePlanRequest(spec=question(number)), timeout=CALL_SECONDS,
-                                     wait_for_ready=wait_for_ready)
+        return self._stub.CreatePlan(
+            plan_pb2.CreatePlanRequest(spec=question(number)),
+            timeout=CALL_SECONDS,
+            wait_for_ready=wait_for_ready,
+        )
 
     def get(self, name: str) -> plan_pb2.Plan:
-        return self._stub.GetPlan(plan_pb2.GetPlanRequest(name=name), timeout=CALL_SECONDS, wait_for_ready=True)
+        return self._stub.GetPlan(
+            plan_pb2.GetPlanRequest(name=name), timeout=CALL_SECONDS, wait_for_ready=True
+        )
 
     def transfers(self, name: str) -> List[bytes]:
         request = plan_pb2.GetPlanRequest(name=name, view=plan_pb2.FULL)
-        return [transfer.SerializeToString(deterministic=True)
-                for part in self._stub.StreamPlan(request, timeout=CALL_SECONDS) for transfer in part.transfers]
+        return [
+            transfer.SerializeToString(deterministic=True)
+            for part in self._stub.StreamPlan(request, timeout=CALL_SECONDS)
+            for transfer in part.transfers
+        ]
 
     def stats(self) -> cache_pb2.CacheStats:
-        return self._stub.GetCacheStats(cache_pb2.GetCacheStatsRequest(), timeout=CALL_SECONDS, wait_for_ready=True)
+        return self._stub.GetCacheStats(
+            cache_pb2.GetCacheStatsRequest(), timeout=CALL_SECONDS, wait_for_ready=True
+        )
 
     def close(self):
         self._channel.close()
@@ -73,7 +105,9 @@ class Load:
         self.answered: List[int] = []
         self.errors: List[grpc.RpcError] = []  # but that the server is gone
         self._lock, self._next = threading.Lock(), first
-        self._threads = [threading.Thread(target=self._ask, args=(cluster,)) for _ in range(CLIENTS)]
+        self._threads = [
+            threading.Thread(target=self._ask, args=(cluster,)) for _ in range(CLIENTS)
+        ]
         for thread in self._threads:
             thread.start()
 
@@ -118,9 +152,14 @@ class CacheCrashTest(unittest.TestCase):
     def check(self, plans: Plans, number: int) -> plan_pb2.Planning.Cache:
         """What is answered is what a server without a past computes, transfer for transfer."""
         answer, computed = plans.create(number), self.fresh.create(number)
-        self.assertEqual((answer.plan.name, answer.plan.fingerprint), (computed.plan.name, computed.plan.fingerprint))
+        self.assertEqual(
+            (answer.plan.name, answer.plan.fingerprint),
+            (computed.plan.name, computed.plan.fingerprint),
+        )
         self.assertEqual(answer.plan.summary, computed.plan.summary)
-        self.assertEqual(plans.transfers(answer.plan.name), self.fresh.transfers(computed.plan.name))
+        self.assertEqual(
+            plans.transfers(answer.plan.name), self.fresh.transfers(computed.plan.name)
+        )
         return answer.planning.cache
 
     def test_killed_while_it_writes(self):
@@ -132,10 +171,15 @@ class CacheCrashTest(unittest.TestCase):
                 self.kill_while_starting(seeded)
                 self.cluster.start_server()
                 plans = Plans(self.cluster)
-                for number in seeded.sample(answered, min(CHECKS_A_ROUND // 2, len(answered))) + answered[-CHECKS_A_ROUND // 2:]:
+                for number in (
+                    seeded.sample(answered, min(CHECKS_A_ROUND // 2, len(answered)))
+                    + answered[-CHECKS_A_ROUND // 2 :]
+                ):
                     way = self.check(plans, number)
                     came_from[way] = came_from.get(way, 0) + 1
-                self.assertEqual((plans.stats().disk.evictions.corrupt, plans.stats().disk.errors), (0, 0))
+                self.assertEqual(
+                    (plans.stats().disk.evictions.corrupt, plans.stats().disk.errors), (0, 0)
+                )
                 plans.close()
                 load = Load(self.cluster, next_question)
                 time.sleep(seeded.uniform(0, LOAD_SECONDS_MAX))
@@ -143,9 +187,13 @@ class CacheCrashTest(unittest.TestCase):
                 next_question = load.join()
                 self.assertEqual(load.errors, [])
                 answered += load.answered
-        print(f"{KILLS} kills, {len(answered)} plans answered, checked: "
-              f"{ {plan_pb2.Planning.Cache.Name(way): count for way, count in came_from.items()} }")
-        self.assertGreater(came_from.get(plan_pb2.Planning.DISK, 0), 0, "nothing was ever found on disk")
+        print(
+            f"{KILLS} kills, {len(answered)} plans answered, checked: "
+            f"{ {plan_pb2.Planning.Cache.Name(way): count for way, count in came_from.items()} }"
+        )
+        self.assertGreater(
+            came_from.get(plan_pb2.Planning.DISK, 0), 0, "nothing was ever found on disk"
+        )
         with sqlite3.connect(self.store) as database:
             self.assertEqual(database.execute("PRAGMA integrity_check").fetchall(), [("ok",)])
 
@@ -154,7 +202,11 @@ class CacheCrashTest(unittest.TestCase):
         config = self.cluster.root / "server.yaml"
         if not config.exists() or seeded.random() < 0.7:
             return
-        early = Process("early", [str(BIN_DIR / "remesh-server"), "--config", str(config)], self.cluster.root / "early.log")
+        early = Process(
+            "early",
+            [str(BIN_DIR / "remesh-server"), "--config", str(config)],
+            self.cluster.root / "early.log",
+        )
         time.sleep(seeded.uniform(0, 0.05))
         self.assertTrue(early.alive(), early.log_tail())
         early.kill()

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """remeshctl against a live cluster: put, reshard, get; what it lists; what it exits with."""
+
 import json
 import os
 import pathlib
@@ -19,18 +20,43 @@ from remesh.v1 import plan_pb2
 from harness import BIN_DIR, Array, ClusterTest, sanitized
 
 STATE = "jobs/cli/states/parameters"
-ARRAYS = [Array("layer/0.weight", "f32", (13, 8)), Array("embedding", "bf16", (10, 6)), Array("codes", "s4", (7, 5)),
-          Array("step", "s64", ())]
+ARRAYS = [
+    Array("layer/0.weight", "f32", (13, 8)),
+    Array("embedding", "bf16", (10, 6)),
+    Array("codes", "s4", (7, 5)),
+    Array("step", "s64", ()),
+]
 ROWS = {"hloText": "{devices=[6,1]<=[6]}", "devices": {"ref": "all"}}
 WHOLE = {"hloText": "{replicated}", "devices": {"ref": "all"}}
 EXAMPLE = {
-    "topology": {"hosts": [{"name": name, "device_ids": ids, "nics": 1, "nic_bytes_per_second": 1e9, "fabric_bytes_per_second": 1e11}
-                           for name, ids in (("a", [0, 1]), ("b", [2, 3]))]},
+    "topology": {
+        "hosts": [
+            {
+                "name": name,
+                "device_ids": ids,
+                "nics": 1,
+                "nic_bytes_per_second": 1e9,
+                "fabric_bytes_per_second": 1e11,
+            }
+            for name, ids in (("a", [0, 1]), ("b", [2, 3]))
+        ]
+    },
     "device_lists": {"all": {"range": {"start": 0, "count": 4}}},
-    "shardings": {"rows": {"hlo_text": "{devices=[4,1]<=[4]}", "devices": {"ref": "all"}},
-                  "cols": {"hlo_text": "{devices=[1,4]<=[4]}", "devices": {"ref": "all"}}},
-    "arrays": [{"name": "w", "shape": [8, 8], "element_type": "bf16", "source": {"ref": "rows"}, "target": {"ref": "cols"}}],
-    "options": {"window_bytes": 268435456}}
+    "shardings": {
+        "rows": {"hlo_text": "{devices=[4,1]<=[4]}", "devices": {"ref": "all"}},
+        "cols": {"hlo_text": "{devices=[1,4]<=[4]}", "devices": {"ref": "all"}},
+    },
+    "arrays": [
+        {
+            "name": "w",
+            "shape": [8, 8],
+            "element_type": "bf16",
+            "source": {"ref": "rows"},
+            "target": {"ref": "cols"},
+        }
+    ],
+    "options": {"window_bytes": 268435456},
+}
 LISTS = {"all": {"range": {"start": 0, "count": 6}}}
 
 
@@ -47,8 +73,15 @@ class CommandTest(ClusterTest):
 
     def ctl(self, *words, code=0, stdin=None, stderr=""):
         """Runs remeshctl; returns its stdout."""
-        result = subprocess.run([BIN_DIR / "remeshctl", *words], capture_output=True, text=True, timeout=60, input=stdin, check=False,
-                                env={**os.environ, "REMESH_SERVER": self.cluster.server_address})
+        result = subprocess.run(
+            [BIN_DIR / "remeshctl", *words],
+            capture_output=True,
+            text=True,
+            timeout=60,
+            input=stdin,
+            check=False,
+            env={**os.environ, "REMESH_SERVER": self.cluster.server_address},
+        )
         self.assertEqual(result.returncode, code, result.stdout + result.stderr)
         self.last_stderr = result.stderr
         if code == 0:
@@ -65,13 +98,17 @@ class CommandTest(ClusterTest):
         unsealed = self.ctl("put", STATE, str(self.folder), "--no-seal", "--socket", socket)
         self.assertRegex(unsealed, r"\n(\d+) +[0-9.]+ k?B +0/\1 +1\n")  # was 0/0
         for host in self.cluster.host_names:
-            answer = self.json("put", STATE, str(self.folder), "--socket", self.cluster.worker_socket(host))
+            answer = self.json(
+                "put", STATE, str(self.folder), "--socket", self.cluster.worker_socket(host)
+            )
             self.assertEqual(answer["sealedShards"], answer["totalShards"])
         self.assertEqual(self.json("states", "get", STATE)["phase"], "READY")
 
         dry = self._reshard("--validate-only")
         self.assertEqual((dry["name"], self.json("states", "get", STATE)["generation"]), ("", "1"))
-        table = self.ctl("reshard", STATE, "--targets", str(self.folder / "targets.yaml"), "--validate-only")
+        table = self.ctl(
+            "reshard", STATE, "--targets", str(self.folder / "targets.yaml"), "--validate-only"
+        )
         self.assertRegex(table, r"(?m)^predicted +[0-9.]+ [a-zµ]*s$")
         # What was asked can be looked at, and then done.
         page = self.folder / "plan.html"
@@ -81,10 +118,18 @@ class CommandTest(ClusterTest):
         self.assertEqual((execution["phase"], execution["targetGeneration"]), ("SUCCEEDED", "2"))
         self.assertEqual(execution["plan"], dry["plan"])
         again = self.json("reshard", STATE, "--plan", dry["plan"])
-        self.assertEqual((again["phase"], again["targetGeneration"], again["summary"]["totalBytes"]), ("SUCCEEDED", "2", "0"))
-        self.assertIn("nothing: the state has this layout already\n",
-                      self.ctl("reshard", STATE, "--targets", str(self.folder / "targets.yaml")))
-        self.assertIn("lose_absent_hosts", self._error("reshard", STATE, "--plan", dry["plan"], "--lose-absent-hosts"))
+        self.assertEqual(
+            (again["phase"], again["targetGeneration"], again["summary"]["totalBytes"]),
+            ("SUCCEEDED", "2", "0"),
+        )
+        self.assertIn(
+            "nothing: the state has this layout already\n",
+            self.ctl("reshard", STATE, "--targets", str(self.folder / "targets.yaml")),
+        )
+        self.assertIn(
+            "lose_absent_hosts",
+            self._error("reshard", STATE, "--plan", dry["plan"], "--lose-absent-hosts"),
+        )
 
         self._lists_what_happened(execution)
         self._gets_every_array()
@@ -94,14 +139,20 @@ class CommandTest(ClusterTest):
         self.assertIn("NOT_FOUND", self._error("states", "get", STATE))
 
     def test_a_put_of_wrong_files_takes_nothing_back(self):
-        """Regression: the shards were unsealed before the files were looked at, so the state was BUILDING."""
+        """Regression: the shards were unsealed before the files were looked at, so the state was
+        BUILDING."""
         name, socket = "jobs/wrong/states/s", self.cluster.worker_socket("host-0")
         self._write_files()
         self._create(name)
         for host in self.cluster.host_names:
             self.ctl("put", name, str(self.folder), "--socket", self.cluster.worker_socket(host))
         weight = np.load(self.folder / "layer%2F0.weight.npy")
-        wrong = {"shape": weight.T.copy(), "type": weight.astype(np.float64), "order": np.asfortranarray(weight), "absent": None}
+        wrong = {
+            "shape": weight.T.copy(),
+            "type": weight.astype(np.float64),
+            "order": np.asfortranarray(weight),
+            "absent": None,
+        }
         for generation in (1, 2):
             for kind, content in wrong.items():
                 with self.subTest(kind, generation=generation):
@@ -109,7 +160,10 @@ class CommandTest(ClusterTest):
                     (folder / "layer%2F0.weight.npy").unlink()
                     if content is not None:
                         np.save(folder / "layer%2F0.weight.npy", content)
-                    self.assertIn("layer%2F0.weight.npy", self._error("put", name, str(folder), "--unseal", "--socket", socket))
+                    self.assertIn(
+                        "layer%2F0.weight.npy",
+                        self._error("put", name, str(folder), "--unseal", "--socket", socket),
+                    )
                     saved = folder / "saved"
                     saved.mkdir()
                     self.ctl("get", name, str(saved), "--socket", socket)
@@ -125,49 +179,104 @@ class CommandTest(ClusterTest):
         self._create(name)
         for socket in sockets.values():
             self.ctl("put", name, str(self.folder), "--socket", socket)
-        answer = self.json("unseal", name, "--array", "step", "--write", "7", "--socket", sockets["host-0"])
+        answer = self.json(
+            "unseal", name, "--array", "step", "--write", "7", "--socket", sockets["host-0"]
+        )
         self.assertEqual(int(answer["totalShards"]) - int(answer["sealedShards"]), 2)
         self._becomes(name, "BUILDING")
         for socket in sockets.values():
             answer = self.json("seal", name, "--write", "7", "--socket", socket)
             self.assertEqual(answer["sealedShards"], answer["totalShards"])
         self._becomes(name, "READY")
-        self.assertRegex(self.ctl("seal", name, "--socket", sockets["host-0"]), r"SEALED HERE +GENERATION\n(\d+)/\1 +1\n")
+        self.assertRegex(
+            self.ctl("seal", name, "--socket", sockets["host-0"]),
+            r"SEALED HERE +GENERATION\n(\d+)/\1 +1\n",
+        )
         self.ctl("states", "delete", name)
 
     def test_hosts_that_hold_nothing_say_so(self):
-        """Regression: put and get failed on a host that never held a shard, and no file was made of an array without elements."""
+        """Regression: put and get failed on a host that never held a shard, and no file was made of
+        an array without elements."""
         name = "jobs/corner/states/s"
-        sharding = {"hloText": "{replicated}", "devices": {"ids": self.cluster.device_ids("host-0")[:1]}}
-        hosts = [{"name": host, "deviceIds": self.cluster.device_ids(host), "nicBytesPerSecond": 1e9, "fabricBytesPerSecond": 1e10}
-                 for host in self.cluster.host_names]
-        arrays = [{"name": array, "shape": shape, "elementType": kind, "sharding": sharding}
-                  for array, shape, kind in (("w", [2, 4], "f32"), ("none", [0, 4], "f32"), ("few", [4, 0], "bf16"))]
+        sharding = {
+            "hloText": "{replicated}",
+            "devices": {"ids": self.cluster.device_ids("host-0")[:1]},
+        }
+        hosts = [
+            {
+                "name": host,
+                "deviceIds": self.cluster.device_ids(host),
+                "nicBytesPerSecond": 1e9,
+                "fabricBytesPerSecond": 1e10,
+            }
+            for host in self.cluster.host_names
+        ]
+        arrays = [
+            {"name": array, "shape": shape, "elementType": kind, "sharding": sharding}
+            for array, shape, kind in (
+                ("w", [2, 4], "f32"),
+                ("none", [0, 4], "f32"),
+                ("few", [4, 0], "bf16"),
+            )
+        ]
         files = pathlib.Path(tempfile.mkdtemp(dir=self.folder))
         spec = files / "corner.json"
-        spec.write_text(json.dumps({"name": name, "spec": {"topology": {"hosts": hosts}, "arrays": arrays}}))
+        spec.write_text(
+            json.dumps({"name": name, "spec": {"topology": {"hosts": hosts}, "arrays": arrays}})
+        )
         self.ctl("states", "create", "-f", str(spec))
         np.save(files / "w.npy", np.zeros((2, 4), np.float32))
         for command in ("put", "get"):
             for host in self.cluster.host_names:
-                folder = files if command == "put" else pathlib.Path(tempfile.mkdtemp(dir=self.folder))
-                answer = self.ctl(command, name, str(folder), "--socket", self.cluster.worker_socket(host))
+                folder = (
+                    files if command == "put" else pathlib.Path(tempfile.mkdtemp(dir=self.folder))
+                )
+                answer = self.ctl(
+                    command, name, str(folder), "--socket", self.cluster.worker_socket(host)
+                )
                 with self.subTest(command, host=host):
-                    self.assertEqual(answer == f"nothing of {name} is on this host\n", host != "host-0", answer)
-                    self.assertEqual((folder / "few.json").exists() and np.load(folder / "none.npy").shape == (0, 4), command == "get")
-                self.assertIn("STATE_NOT_FOUND", self._error(command, name + "x", str(folder), "--socket", self.cluster.worker_socket(host)))
+                    self.assertEqual(
+                        answer == f"nothing of {name} is on this host\n", host != "host-0", answer
+                    )
+                    self.assertEqual(
+                        (folder / "few.json").exists()
+                        and np.load(folder / "none.npy").shape == (0, 4),
+                        command == "get",
+                    )
+                self.assertIn(
+                    "STATE_NOT_FOUND",
+                    self._error(
+                        command,
+                        name + "x",
+                        str(folder),
+                        "--socket",
+                        self.cluster.worker_socket(host),
+                    ),
+                )
         self.ctl("states", "delete", name)
 
     def test_usage_errors_exit_2(self):
-        for words in ((), ("nonsense",), ("states",), ("states", "get"), ("reshard", STATE), ("put", STATE),
-                      ("states", "list", "-o", "xml"), ("plans", "list", "--timeout", "-1")):
+        for words in (
+            (),
+            ("nonsense",),
+            ("states",),
+            ("states", "get"),
+            ("reshard", STATE),
+            ("put", STATE),
+            ("states", "list", "-o", "xml"),
+            ("plans", "list", "--timeout", "-1"),
+        ):
             self.ctl(*words, code=2)
             self.assertTrue(self.last_stderr, words)
 
     def test_plans_in_process_and_on_the_server_agree(self):
         spec = json.dumps(EXAMPLE)
         here = json.loads(self.ctl("plan", "-f", "-", "-o", "json", "--here", stdin=spec))
-        there = json.loads(self.ctl("plan", "-f", "-", "-o", "json", "--server", self.cluster.server_address, stdin=spec))
+        there = json.loads(
+            self.ctl(
+                "plan", "-f", "-", "-o", "json", "--server", self.cluster.server_address, stdin=spec
+            )
+        )
         for key in ("fingerprint", "summary", "name"):
             self.assertEqual(here["plan"][key], there["plan"][key], key)
         self.assertEqual(there["planning"]["cache"], "MISS")
@@ -177,11 +286,17 @@ class CommandTest(ClusterTest):
     def test_full_plans_in_process_and_on_the_server_agree(self):
         """Both stream; what comes is the message that a unary answer would be."""
         spec = json.dumps(EXAMPLE).replace("[8, 8]", "[16, 24]")
-        here, there = (json.loads(self.ctl("plan", "-f", "-", "-o", "json", "--view", "full", *words, stdin=spec))["plan"]
-                       for words in (("--here",), ()))
+        here, there = (
+            json.loads(
+                self.ctl("plan", "-f", "-", "-o", "json", "--view", "full", *words, stdin=spec)
+            )["plan"]
+            for words in (("--here",), ())
+        )
         self.assertEqual(here["transfers"], there["transfers"])
         self.assertEqual(json_format.ParseDict(there, plan_pb2.Plan()).name, there["name"])
-        self.assertEqual(self.json("plans", "get", there["name"], "--full")["transfers"], there["transfers"])
+        self.assertEqual(
+            self.json("plans", "get", there["name"], "--full")["transfers"], there["transfers"]
+        )
         table = self.ctl("plans", "get", there["name"], "--view", "full").splitlines()
         self.assertEqual(len(table), 1 + len(there["transfers"]))
         bare = there["name"].removeprefix("plans/")
@@ -191,15 +306,34 @@ class CommandTest(ClusterTest):
     def test_a_full_plan_is_written_as_it_is_made(self):
         """Its text is larger than the memory that the program may take."""
         devices, most = 64, 300 << 20
-        spec = {**EXAMPLE, "device_lists": {"all": {"range": {"start": 0, "count": devices}}},
-                "topology": {"hosts": [{"name": f"h{i}", "preset": "hgx-h100", "device_ids": list(range(8 * i, 8 * i + 8))} for i in range(devices // 8)]},
-                "shardings": {name: {"hlo_text": f"{{devices=[{tiles}]<=[{devices}]}}", "devices": {"ref": "all"}}
-                              for name, tiles in (("rows", f"{devices},1"), ("cols", f"1,{devices}"))},
-                "arrays": [{**EXAMPLE["arrays"][0], "name": f"w{i}", "shape": [devices, devices]} for i in range(1000)]}
+        spec = {
+            **EXAMPLE,
+            "device_lists": {"all": {"range": {"start": 0, "count": devices}}},
+            "topology": {
+                "hosts": [
+                    {
+                        "name": f"h{i}",
+                        "preset": "hgx-h100",
+                        "device_ids": list(range(8 * i, 8 * i + 8)),
+                    }
+                    for i in range(devices // 8)
+                ]
+            },
+            "shardings": {
+                name: {"hlo_text": f"{{devices=[{tiles}]<=[{devices}]}}", "devices": {"ref": "all"}}
+                for name, tiles in (("rows", f"{devices},1"), ("cols", f"1,{devices}"))
+            },
+            "arrays": [
+                {**EXAMPLE["arrays"][0], "name": f"w{i}", "shape": [devices, devices]}
+                for i in range(1000)
+            ],
+        }
         file = self.folder / "large.json"
         file.write_text(json.dumps(spec))
-        with subprocess.Popen([BIN_DIR / "remeshctl", "plan", "--here", "-f", file, "--view", "full", "-o", "json"],
-                              stdout=subprocess.PIPE) as process:
+        with subprocess.Popen(
+            [BIN_DIR / "remeshctl", "plan", "--here", "-f", file, "--view", "full", "-o", "json"],
+            stdout=subprocess.PIPE,
+        ) as process:
             self.addCleanup(process.kill)
             written = sum(len(piece) for piece in iter(lambda: process.stdout.read(1 << 20), b""))
             _, process.returncode, used = os.wait4(process.pid, 0)
@@ -210,26 +344,55 @@ class CommandTest(ClusterTest):
     def test_bad_specs_name_the_field(self):
         """Each kind of bad text, in process and on its way to the server."""
         good = json.dumps(EXAMPLE)
-        bomb = "\n".join(["a0: &a0 [x, x, x, x, x, x, x, x, x, x]"] +
-                         [f"a{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 10)}]" for i in range(1, 9)])
+        bomb = "\n".join(
+            ["a0: &a0 [x, x, x, x, x, x, x, x, x, x]"]
+            + [f"a{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 10)}]" for i in range(1, 9)]
+        )
         deep = "arrays: " + "[" * 5000 + "]" * 5000
-        for text, fragment in (("{", "stdin:1:"), ("arrays: [}", "stdin:1:"), ('{"nonsense": 1}', "nonsense"),
-                               (good.replace('"nics"', '"nicks"'), "nicks"), (good.replace("1000000000.0", '"NaN"', 1), "nic_bytes_per_second"),
-                               (good.replace('"bf16"', '"bf17"'), "bf17"), (good.replace("[8, 8]", '[8, "x"]'), "x"),
-                               ("arrays: []\narrays: []", "arrays"), (bomb, ""), (deep, ""), ("a: &a [*a]", ""), ("", "")):
-            for words in (("plan", "-f", "-"), ("plan", "-f", "-", "--server", self.cluster.server_address)):
+        for text, fragment in (
+            ("{", "stdin:1:"),
+            ("arrays: [}", "stdin:1:"),
+            ('{"nonsense": 1}', "nonsense"),
+            (good.replace('"nics"', '"nicks"'), "nicks"),
+            (good.replace("1000000000.0", '"NaN"', 1), "nic_bytes_per_second"),
+            (good.replace('"bf16"', '"bf17"'), "bf17"),
+            (good.replace("[8, 8]", '[8, "x"]'), "x"),
+            ("arrays: []\narrays: []", "arrays"),
+            (bomb, ""),
+            (deep, ""),
+            ("a: &a [*a]", ""),
+            ("", ""),
+        ):
+            for words in (
+                ("plan", "-f", "-"),
+                ("plan", "-f", "-", "--server", self.cluster.server_address),
+            ):
                 self.assertEqual(self.ctl(*words, code=1, stdin=text), "")
                 self.assertIn("reason: ", self.last_stderr)
                 self.assertIn(fragment.lower(), self.last_stderr.lower(), text[:80])
                 self.assertLess(len(self.last_stderr), 4096)
 
     def test_the_mistakes_that_the_server_finds_have_their_lines(self):
-        spec = {**EXAMPLE, "arrays": [{**EXAMPLE["arrays"][0], "name": name, "element_type": kind}
-                                      for name, kind in (("a", "bf16"), ("b", "bf17"))]}
+        spec = {
+            **EXAMPLE,
+            "arrays": [
+                {**EXAMPLE["arrays"][0], "name": name, "element_type": kind}
+                for name, kind in (("a", "bf16"), ("b", "bf17"))
+            ],
+        }
         text = json.dumps(spec, indent=1)
-        line = [number for number, content in enumerate(text.splitlines(), 1) if '"element_type"' in content]
+        line = [
+            number
+            for number, content in enumerate(text.splitlines(), 1)
+            if '"element_type"' in content
+        ]
         self.ctl("plan", "-f", "-", "--server", self.cluster.server_address, code=1, stdin=text)
-        self.assertTrue(self.last_stderr.startswith(f"remeshctl: stdin:{line[1]}: spec.arrays[1].element_type: value \"bf17\""), self.last_stderr)
+        self.assertTrue(
+            self.last_stderr.startswith(
+                f'remeshctl: stdin:{line[1]}: spec.arrays[1].element_type: value "bf17"'
+            ),
+            self.last_stderr,
+        )
 
     def test_a_server_that_is_not_there(self):
         message = self._error("states", "list", "--server", "127.0.0.1:1", "--timeout", "5")
@@ -238,7 +401,10 @@ class CommandTest(ClusterTest):
 
     def test_the_port_of_metrics_is_no_server(self):
         address = urllib.parse.urlsplit(self.cluster.server_metrics_url).netloc
-        self.assertIn(f"cannot reach {address}: it speaks HTTP, not gRPC", self._error("states", "list", "--server", address, "--timeout", "5"))
+        self.assertIn(
+            f"cannot reach {address}: it speaks HTTP, not gRPC",
+            self._error("states", "list", "--server", address, "--timeout", "5"),
+        )
 
     # ---- steps ----
 
@@ -246,14 +412,25 @@ class CommandTest(ClusterTest):
         for array in ARRAYS:
             count = int(np.prod(array.shape, dtype=np.int64))
             content = np.zeros(byte_count(array.element_type, count), np.uint8)
-            oracle.fill(content, array.name, array.element_type, array.shape, [0] * len(array.shape), array.shape)
+            oracle.fill(
+                content,
+                array.name,
+                array.element_type,
+                array.shape,
+                [0] * len(array.shape),
+                array.shape,
+            )
             stem = array.name.replace("/", "%2F")
             if array.element_type in ("f32", "s64"):
-                np.save(self.folder / f"{stem}.npy", content.view(numpy_dtype(array.element_type)).reshape(array.shape))
+                np.save(
+                    self.folder / f"{stem}.npy",
+                    content.view(numpy_dtype(array.element_type)).reshape(array.shape),
+                )
             else:
                 (self.folder / f"{stem}.bin").write_bytes(content.tobytes())
                 (self.folder / f"{stem}.json").write_text(
-                    json.dumps({"element_type": array.element_type, "shape": list(array.shape)}))
+                    json.dumps({"element_type": array.element_type, "shape": list(array.shape)})
+                )
 
     def _copy_of_files(self, *names):
         """A folder of its own with the arrays' files."""
@@ -265,13 +442,35 @@ class CommandTest(ClusterTest):
         return folder
 
     def _becomes(self, name, phase):
-        self.wait_until(f"{name} is {phase}", lambda: self.json("states", "get", name)["phase"] == phase)
+        self.wait_until(
+            f"{name} is {phase}", lambda: self.json("states", "get", name)["phase"] == phase
+        )
 
     def _create(self, name=STATE):
-        hosts = [{"name": host, "deviceIds": self.cluster.device_ids(host), "nics": 1, "nicBytesPerSecond": 1e9,
-                  "fabricBytesPerSecond": 1e10} for host in self.cluster.host_names]
-        spec = {"topology": {"hosts": hosts}, "deviceLists": LISTS, "shardings": {"rows": ROWS, "whole": WHOLE},
-                "arrays": [{"name": a.name, "shape": a.shape, "elementType": a.element_type, "sharding": _rows(a)} for a in ARRAYS]}
+        hosts = [
+            {
+                "name": host,
+                "deviceIds": self.cluster.device_ids(host),
+                "nics": 1,
+                "nicBytesPerSecond": 1e9,
+                "fabricBytesPerSecond": 1e10,
+            }
+            for host in self.cluster.host_names
+        ]
+        spec = {
+            "topology": {"hosts": hosts},
+            "deviceLists": LISTS,
+            "shardings": {"rows": ROWS, "whole": WHOLE},
+            "arrays": [
+                {
+                    "name": a.name,
+                    "shape": a.shape,
+                    "elementType": a.element_type,
+                    "sharding": _rows(a),
+                }
+                for a in ARRAYS
+            ],
+        }
         self.ctl("states", "create", "-f", "-", stdin=json.dumps({"name": name, "spec": spec}))
 
     def _reshard(self, *words):
@@ -280,18 +479,26 @@ class CommandTest(ClusterTest):
 
     def _targets(self, ids):
         count = len(json.loads(ids))
-        lines = [f"device_lists: {{some: {{ids: {ids}}}}}",
-                 "shardings:",
-                 f"  columns: {{hlo_text: '{{devices=[1,{count}]<=[{count}]}}', devices: {{ref: some}}}}",
-                 "  whole: {hlo_text: '{replicated}', devices: {ref: some}}",
-                 "arrays:"]
-        lines += [f"  - {{name: {a.name}, sharding: {{ref: {'columns' if a.shape else 'whole'}}}}}" for a in ARRAYS]
+        lines = [
+            f"device_lists: {{some: {{ids: {ids}}}}}",
+            "shardings:",
+            f"  columns: {{hlo_text: '{{devices=[1,{count}]<=[{count}]}}', devices: {{ref: some}}}}",
+            "  whole: {hlo_text: '{replicated}', devices: {ref: some}}",
+            "arrays:",
+        ]
+        lines += [
+            f"  - {{name: {a.name}, sharding: {{ref: {'columns' if a.shape else 'whole'}}}}}"
+            for a in ARRAYS
+        ]
         targets = self.folder / "targets.yaml"
         targets.write_text("\n".join(lines))
         return targets
 
     def _lists_what_happened(self, execution):
-        self.assertEqual([s["name"] for s in self.json("states", "list", "--parent", "jobs/cli")["states"]], [STATE])
+        self.assertEqual(
+            [s["name"] for s in self.json("states", "list", "--parent", "jobs/cli")["states"]],
+            [STATE],
+        )
         self.assertEqual(self.json("executions", "get", execution["name"])["phase"], "SUCCEEDED")
         self.assertEqual(self.json("executions", "watch", execution["name"])["phase"], "SUCCEEDED")
         self.assertIn(execution["name"], self.ctl("executions", "list"))
@@ -304,19 +511,25 @@ class CommandTest(ClusterTest):
         self.assertIn("PLAN_PINNED", self._error("plans", "delete", plan))
         self.assertFalse(self.json("plans", "unpin", plan)["pinned"])
         full = self.json("plans", "get", plan, "--full")
-        delivered = sum(int(transfer["bytes"]) for transfer in full["transfers"] if not transfer["relay"])
+        delivered = sum(
+            int(transfer["bytes"]) for transfer in full["transfers"] if not transfer["relay"]
+        )
         self.assertGreaterEqual(delivered, int(full["summary"]["totalBytes"]))
         self.ctl("plans", "delete", plan)
         self.assertGreater(int(self.json("cache", "stats")["computations"]), 0)
         workers = self.json("workers", "list")["workers"]
-        self.assertEqual([w["name"] for w in workers], [f"workers/{host}" for host in self.cluster.host_names])
+        self.assertEqual(
+            [w["name"] for w in workers], [f"workers/{host}" for host in self.cluster.host_names]
+        )
         self.assertTrue(self.json("workers", "get", "workers/host-1")["alive"])
         self.assertEqual(self.json("workers", "get", "host-1")["name"], "workers/host-1")
         self.assertIn('did you mean "workers/host-1"?', self._error("workers", "get", "hots-1"))
-        self.assertEqual(self.ctl("workers", "list", "-o", "name").split(), [w["name"] for w in workers])
+        self.assertEqual(
+            self.ctl("workers", "list", "-o", "name").split(), [w["name"] for w in workers]
+        )
         self.assertIn(STATE + "@2", self.ctl("workers", "list", "-o", "wide"))
         yaml = self.ctl("states", "get", STATE, "-o", "yaml")
-        self.assertIn(f"name: {STATE}\ngeneration: \"2\"\nphase: READY\n", yaml)
+        self.assertIn(f'name: {STATE}\ngeneration: "2"\nphase: READY\n', yaml)
         header, *rows = self.ctl("workers", "list").splitlines()
         self.assertTrue(header.startswith("NAME"))
         self.assertEqual(len(rows), 3)
@@ -338,15 +551,37 @@ class CommandTest(ClusterTest):
                 content = np.ascontiguousarray(loaded).reshape(-1).view(np.uint8)
             else:
                 content = np.fromfile(stem + ".bin", np.uint8)
-                self.assertEqual(json.loads(pathlib.Path(stem + ".json").read_text())["element_type"], array.element_type)
-            self.assertIsNone(oracle.check(content, array.name, array.element_type, array.shape, [0] * len(array.shape), array.shape))
+                self.assertEqual(
+                    json.loads(pathlib.Path(stem + ".json").read_text())["element_type"],
+                    array.element_type,
+                )
+            self.assertIsNone(
+                oracle.check(
+                    content,
+                    array.name,
+                    array.element_type,
+                    array.shape,
+                    [0] * len(array.shape),
+                    array.shape,
+                )
+            )
 
     def _puts_again(self):
         """As for the next move: what was moved is taken back, written and sealed."""
         for host in self.cluster.host_names:
-            answer = self.json("put", STATE, str(self.folder), "--unseal", "--write", "2",
-                               "--socket", self.cluster.worker_socket(host))
-            self.assertEqual((answer["sealedShards"], answer["generation"]), (answer["totalShards"], "2"))
+            answer = self.json(
+                "put",
+                STATE,
+                str(self.folder),
+                "--unseal",
+                "--write",
+                "2",
+                "--socket",
+                self.cluster.worker_socket(host),
+            )
+            self.assertEqual(
+                (answer["sealedShards"], answer["generation"]), (answer["totalShards"], "2")
+            )
         self._becomes(STATE, "READY")
 
     def _refuses(self, execution):
@@ -356,12 +591,26 @@ class CommandTest(ClusterTest):
         self.assertIn("GENERATION_MISMATCH", message)
         socket = self.cluster.worker_socket("host-0")
         (self.folder / "bad").mkdir()
-        self.assertIn("STATE_COMMITTED", self._error("put", STATE, str(self.folder), "--socket", socket))
-        retired = self._error("get", STATE, str(self.folder / "bad"), "--socket", socket, "--generation", "1", "--wait")
+        self.assertIn(
+            "STATE_COMMITTED", self._error("put", STATE, str(self.folder), "--socket", socket)
+        )
+        retired = self._error(
+            "get",
+            STATE,
+            str(self.folder / "bad"),
+            "--socket",
+            socket,
+            "--generation",
+            "1",
+            "--wait",
+        )
         self.assertIn("code: NOT_FOUND", retired)
         self.assertIn("GENERATION_RETIRED", retired)
         self.assertIn("generation 2", retired)
-        self.assertIn("NOT_FOUND", self._error("reshard", STATE, "--targets", str(self.folder / "absent.yaml")))
+        self.assertIn(
+            "NOT_FOUND",
+            self._error("reshard", STATE, "--targets", str(self.folder / "absent.yaml")),
+        )
 
     def _error(self, *words):
         self.assertEqual(self.ctl(*words, code=1), "")

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Connections that are replaced every second: calls go on by new ones, and no move fails."""
+
 import os
 import pathlib
 import time
@@ -20,9 +21,17 @@ class ConnectionAgeTest(ClusterTest):
     def connections(self) -> set:
         """Sockets of this process that are connected to the server."""
         port = int(self.cluster.server_address.rsplit(":", 1)[1])
-        lines = [line.split() for table in ("tcp", "tcp6") for line in pathlib.Path(f"/proc/net/{table}").read_text().splitlines()[1:]]
+        lines = [
+            line.split()
+            for table in ("tcp", "tcp6")
+            for line in pathlib.Path(f"/proc/net/{table}").read_text().splitlines()[1:]
+        ]
         inodes = {line[9] for line in lines if line[2].endswith(f"0100007F:{port:04X}")}
-        own = {os.readlink(f"/proc/self/fd/{fd}") for fd in os.listdir("/proc/self/fd") if os.path.exists(f"/proc/self/fd/{fd}")}
+        own = {
+            os.readlink(f"/proc/self/fd/{fd}")
+            for fd in os.listdir("/proc/self/fd")
+            if os.path.exists(f"/proc/self/fd/{fd}")
+        }
         return {inode for inode in inodes if f"socket:[{inode}]" in own}
 
     def test_no_move_fails_and_connections_are_replaced(self):

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Peers that connect and say nothing, twice as many as files may be open: clients are served while they stay, and after."""
+"""Peers that connect and say nothing, twice as many as files may be open: clients are served while
+they stay, and after."""
+
 import pathlib
 import re
 import resource
@@ -19,20 +21,28 @@ from remesh.v1 import local_pb2, local_pb2_grpc, worker_pb2, worker_pb2_grpc
 from harness import BIN_DIR, CALL_SECONDS
 
 FILES_MAX = 512
-BESIDE_SECONDS, AFTER_SECONDS = 10.0, 5.0  # until a new client is answered while peers stay, and after; mostly 0.1
+BESIDE_SECONDS, AFTER_SECONDS = (
+    10.0,
+    5.0,
+)  # until a new client is answered while peers stay, and after; mostly 0.1
 PROBE_SECONDS = 2.0  # until a probe is answered; mostly 0.01
 SOURCES = 8  # addresses that the peers come from
 HEALTH = "/grpc.health.v1.Health/Check"
 OPENER = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 SERVING = b"\x08\x01"
-PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + b"\0\0\0\4\0\0\0\0\0"  # and empty SETTINGS: a client's first words
+PREFACE = (
+    b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + b"\0\0\0\4\0\0\0\0\0"
+)  # and empty SETTINGS: a client's first words
 
 
 def limited_binaries(folder: pathlib.Path) -> pathlib.Path:
-    """The binaries, each behind a script that lowers the limit of open files: for good, and to half of that until it is raised."""
+    """The binaries, each behind a script that lowers the limit of open files: for good, and to half
+    of that until it is raised."""
     for name in ["remesh-server", "remesh-worker"]:
         script = folder / name
-        script.write_text(f'#!/bin/sh\nulimit -Sn {FILES_MAX // 2}\nulimit -Hn {FILES_MAX}\nexec "{BIN_DIR / name}" "$@"\n')
+        script.write_text(
+            f'#!/bin/sh\nulimit -Sn {FILES_MAX // 2}\nulimit -Hn {FILES_MAX}\nexec "{BIN_DIR / name}" "$@"\n'
+        )
         script.chmod(0o755)
     return folder
 
@@ -41,10 +51,14 @@ class ConnectionsTest(unittest.TestCase):
 
     @classmethod
     def setUpClass(cls):
-        resource.setrlimit(resource.RLIMIT_NOFILE, (resource.getrlimit(resource.RLIMIT_NOFILE)[1],) * 2)
+        resource.setrlimit(
+            resource.RLIMIT_NOFILE, (resource.getrlimit(resource.RLIMIT_NOFILE)[1],) * 2
+        )
         folder = tempfile.TemporaryDirectory()
         cls.addClassCleanup(folder.cleanup)
-        cls.cluster = LocalCluster(limited_binaries(pathlib.Path(folder.name)), hosts=1, buffer_bytes=16 << 20)
+        cls.cluster = LocalCluster(
+            limited_binaries(pathlib.Path(folder.name)), hosts=1, buffer_bytes=16 << 20
+        )
         cls.addClassCleanup(cls.cluster.close)
         cls.cluster.__enter__()
         cls.host = cls.cluster.host_names[0]
@@ -64,11 +78,15 @@ class ConnectionsTest(unittest.TestCase):
 
     def connect_tcp(self, i: int) -> socket.socket:
         port = int(self.cluster.server_address.rsplit(":", 1)[1])
-        return socket.create_connection(("127.0.0.1", port), CALL_SECONDS, (f"127.0.0.{2 + i % SOURCES}", 0))
+        return socket.create_connection(
+            ("127.0.0.1", port), CALL_SECONDS, (f"127.0.0.{2 + i % SOURCES}", 0)
+        )
 
     def connect_data(self, i: int) -> socket.socket:
         address = re.search(r"data_address=127.0.0.1:(\d+)", self.worker_log())
-        return socket.create_connection(("127.0.0.1", int(address[1])), CALL_SECONDS, (f"127.0.0.{2 + i % SOURCES}", 0))
+        return socket.create_connection(
+            ("127.0.0.1", int(address[1])), CALL_SECONDS, (f"127.0.0.{2 + i % SOURCES}", 0)
+        )
 
     def worker_log(self) -> str:
         return self.cluster.workers[self.host].log.read_text()
@@ -83,21 +101,29 @@ class ConnectionsTest(unittest.TestCase):
         """A new client's call, which waits for a connection."""
         with self.cluster.channel() as channel:
             listed = worker_pb2_grpc.WorkerServiceStub(channel).ListWorkers(
-                worker_pb2.ListWorkersRequest(), timeout=timeout_seconds, wait_for_ready=True)
+                worker_pb2.ListWorkersRequest(), timeout=timeout_seconds, wait_for_ready=True
+            )
             self.assertEqual([worker.alive for worker in listed.workers], [True])
 
     def worker_channel(self) -> grpc.Channel:
-        return grpc.insecure_channel(f"unix:{self.cluster.worker_socket(self.host)}", options=CHANNEL_OPTIONS)
+        return grpc.insecure_channel(
+            f"unix:{self.cluster.worker_socket(self.host)}", options=CHANNEL_OPTIONS
+        )
 
     def call_worker(self, timeout_seconds: float = BESIDE_SECONDS):
         with self.worker_channel() as channel, self.assertRaises(grpc.RpcError) as refused:
             local_pb2_grpc.LocalServiceStub(channel).GetShards(
-                local_pb2.GetShardsRequest(state="jobs/none/states/none", generation=1), timeout=timeout_seconds, wait_for_ready=True)
+                local_pb2.GetShardsRequest(state="jobs/none/states/none", generation=1),
+                timeout=timeout_seconds,
+                wait_for_ready=True,
+            )
         self.assertEqual(refused.exception.code(), grpc.StatusCode.NOT_FOUND)
 
     def probe(self, metrics_url: str):
         for path in ["livez", "metrics"]:
-            with OPENER.open(urllib.parse.urljoin(metrics_url, path), timeout=PROBE_SECONDS) as answer:
+            with OPENER.open(
+                urllib.parse.urljoin(metrics_url, path), timeout=PROBE_SECONDS
+            ) as answer:
                 self.assertEqual(answer.status, 200)
 
     def check(self, connect, call):
@@ -126,10 +152,16 @@ class ConnectionsTest(unittest.TestCase):
         limit = ["connections_per_address: 64"]
         with LocalCluster(self.cluster.bin_dir, hosts=0, server_config=limit) as other:
             port = int(other.server_address.rsplit(":", 1)[1])
-            self.peers(lambda i: socket.create_connection(("127.0.0.1", port), CALL_SECONDS, ("127.0.0.2", 0)), PREFACE)
+            self.peers(
+                lambda i: socket.create_connection(
+                    ("127.0.0.1", port), CALL_SECONDS, ("127.0.0.2", 0)
+                ),
+                PREFACE,
+            )
             with other.channel() as channel:
                 worker_pb2_grpc.WorkerServiceStub(channel).ListWorkers(
-                    worker_pb2.ListWorkersRequest(), timeout=CALL_SECONDS, wait_for_ready=True)
+                    worker_pb2.ListWorkersRequest(), timeout=CALL_SECONDS, wait_for_ready=True
+                )
 
     def test_peers_that_speak_http_make_room_for_a_new_address(self):
         self.peers(self.connect_tcp, PREFACE)
@@ -140,13 +172,20 @@ class ConnectionsTest(unittest.TestCase):
         for url in [self.cluster.server_metrics_url, self.cluster.worker_metrics_url(self.host)]:
             with self.subTest(url=url):
                 port = urllib.parse.urlsplit(url).port
-                self.peers(lambda _, port=port: socket.create_connection(("127.0.0.1", port), CALL_SECONDS), b"GET /livez HTTP/1.1\r\nHost: ")
+                self.peers(
+                    lambda _, port=port: socket.create_connection(
+                        ("127.0.0.1", port), CALL_SECONDS
+                    ),
+                    b"GET /livez HTTP/1.1\r\nHost: ",
+                )
                 self.probe(url)
 
     def test_silent_connections_end(self):
         for connect in [self.connect_tcp, self.connect_unix, self.connect_data]:
             with self.subTest(connect=connect.__name__), connect(0) as peer:
-                while peer.recv(100):  # the data port speaks first; the end comes within CALL_SECONDS
+                while peer.recv(
+                    100
+                ):  # the data port speaks first; the end comes within CALL_SECONDS
                     pass
 
     def test_half_a_greeting_ends_too(self):
@@ -159,7 +198,9 @@ class ConnectionsTest(unittest.TestCase):
                         pass
                 except ConnectionResetError:
                     pass  # a word of ours was never read
-                self.assertLess(time.monotonic() - start, 12)  # 5 s for a handshake; an unanswered ping would end it after 15
+                self.assertLess(
+                    time.monotonic() - start, 12
+                )  # 5 s for a handshake; an unanswered ping would end it after 15
 
     def test_the_worker_has_the_health_service_on_its_socket(self):
         with self.worker_channel() as channel:
@@ -173,7 +214,9 @@ class ConnectionsTest(unittest.TestCase):
         ended = threading.Event()
         with self.worker_channel() as channel:
             waiting = local_pb2_grpc.LocalServiceStub(channel).GetShards.future(
-                local_pb2.GetShardsRequest(state="jobs/none/states/none", generation=1, wait=True), timeout=60)
+                local_pb2.GetShardsRequest(state="jobs/none/states/none", generation=1, wait=True),
+                timeout=60,
+            )
             waiting.add_done_callback(lambda _: ended.set())
             self.call_worker()
             self.peers(self.connect_unix)

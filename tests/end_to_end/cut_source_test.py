@@ -1,9 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sealed files are cut, or holes punched into them, at random moments of moves: a move is refused, or its bytes are right.
+"""Sealed files are cut, or holes punched into them, at random moments of moves: a move is refused,
+or its bytes are right.
 
-A page that was cut off comes back, of zeros, when it is read. `cut_source_test.py --cuts 200` tries that often; REMESH_BIN_DIR may name
-older binaries, to see what they do. Prints how each move ended, by the moment of the cut.
+A page that was cut off comes back, of zeros, when it is read. `cut_source_test.py --cuts 200` tries
+that often; REMESH_BIN_DIR may name older binaries, to see what they do. Prints how each move ended,
+by the moment of the cut.
 """
+
 import collections
 import contextlib
 import ctypes
@@ -74,7 +77,9 @@ class Phases:
 
     def __init__(self, trainer, execution: str):
         self.last = "before it prepares"
-        self._stream = trainer.reshards.WatchExecution(reshard_pb2.WatchExecutionRequest(name=execution), timeout=60)
+        self._stream = trainer.reshards.WatchExecution(
+            reshard_pb2.WatchExecutionRequest(name=execution), timeout=60
+        )
         self._thread = threading.Thread(target=self._watch)
         self._thread.start()
 
@@ -121,6 +126,7 @@ class CutSourceTest(ClusterTest):
                 for path in paths:
                     with contextlib.suppress(FileNotFoundError), open(path, "r+b") as file:
                         file.read(PAGE)
+
         readers = [threading.Thread(target=read) for _ in range(2)]
         for reader in readers:
             reader.start()
@@ -200,18 +206,38 @@ class CutSourceTest(ClusterTest):
         key = (info.array, tuple(info.box.lo), tuple(info.box.hi))
         if key not in self.content:
             self.content[key] = np.zeros(info.bytes, np.uint8)
-            oracle.fill(self.content[key], info.array, info.element_type, info.shape, info.box.lo, info.box.hi, 0)
+            oracle.fill(
+                self.content[key],
+                info.array,
+                info.element_type,
+                info.shape,
+                info.box.lo,
+                info.box.hi,
+                0,
+            )
         return self.content[key]
 
     def _right(self, name: str, generation: int) -> bool:
-        shards = [shard for trainer in self.trainers.values() for shard in trainer.read(name, generation, 20)]
+        shards = [
+            shard
+            for trainer in self.trainers.values()
+            for shard in trainer.read(name, generation, 20)
+        ]
         return all(np.array_equal(shard.bytes, self._content(shard.info)) for shard in shards)
 
     def _paths(self, name: str) -> list:
-        return sorted({shard.info.path for trainer in self.trainers.values() for shard in trainer.read(name, 1, 20)})
+        return sorted(
+            {
+                shard.info.path
+                for trainer in self.trainers.values()
+                for shard in trainer.read(name, 1, 20)
+            }
+        )
 
     def _execution(self, name: str) -> reshard_pb2.Execution:
-        return self.controller.reshards.GetExecution(reshard_pb2.GetExecutionRequest(name=name), timeout=20)
+        return self.controller.reshards.GetExecution(
+            reshard_pb2.GetExecutionRequest(name=name), timeout=20
+        )
 
     def _ready(self, name: str) -> bool:
         state = self.controller.states.GetState(state_pb2.GetStateRequest(name=name), timeout=20)
@@ -221,10 +247,15 @@ class CutSourceTest(ClusterTest):
         self.controller.states.DeleteState(state_pb2.DeleteStateRequest(name=name), timeout=20)
 
     def _print(self, seconds: float) -> None:
-        print(f"\n{CUTS} cuts and holes, seed {SEED}; an undisturbed move takes {seconds:.2f} s\n| moment of the cut | moves | ended |\n|---|---|---|")
+        print(
+            f"\n{CUTS} cuts and holes, seed {SEED}; an undisturbed move takes {seconds:.2f} s\n| moment of the cut | moves | ended |\n|---|---|---|"
+        )
         for moment, outcomes in sorted(self.outcomes.items()):
             print(f"| {moment} | {outcomes.total()} | {_counts(outcomes)} |")
-        print(f"| repeated after a failure | {self.again.total()} | {_counts(self.again)} |", flush=True)
+        print(
+            f"| repeated after a failure | {self.again.total()} | {_counts(self.again)} |",
+            flush=True,
+        )
 
 
 def _counts(outcomes: collections.Counter) -> str:
@@ -235,5 +266,5 @@ if __name__ == "__main__":
     if "--cuts" in sys.argv:
         at = sys.argv.index("--cuts")
         CUTS = int(sys.argv[at + 1])
-        del sys.argv[at:at + 2]
+        del sys.argv[at : at + 2]
     unittest.main()

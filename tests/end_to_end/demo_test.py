@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The demo in small, as an operator starts it: it ends well and leaves nothing behind, interrupted too."""
+"""The demo in small, as an operator starts it: it ends well and leaves nothing behind, interrupted
+too."""
+
 import glob
 import os
 import re
@@ -12,7 +14,12 @@ from harness import BIN_DIR
 
 class DemoTest(unittest.TestCase):
     def start(self, *flags):
-        return subprocess.Popen([BIN_DIR / "remeshctl", "demo", "--small", *flags], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        return subprocess.Popen(
+            [BIN_DIR / "remeshctl", "demo", "--small", *flags],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
 
     def assert_nothing_is_left(self, output):
         buffers, root = re.search(r"buffers in (\S+), all else in (\S+)", output).groups()
@@ -42,7 +49,9 @@ class DemoTest(unittest.TestCase):
             while "wrote" not in output and demo.poll() is None:
                 output += demo.stdout.readline()
             children = _children_of(demo.pid)
-            self.assertGreaterEqual(len(children), 9, output)  # a server, four workers, four trainers
+            self.assertGreaterEqual(
+                len(children), 9, output
+            )  # a server, four workers, four trainers
             demo.send_signal(number)
             rest, _ = demo.communicate(timeout=60)
             self.assertEqual(demo.returncode, 130, output + rest)

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Buffers in the memory of (simulated) GPUs: trainers map them, and they outlive worker and trainer, for the keeper holds them."""
+"""Buffers in the memory of (simulated) GPUs: trainers map them, and they outlive worker and
+trainer, for the keeper holds them."""
+
 import os
 import socket
 import unittest
@@ -27,13 +29,18 @@ class DeviceBuffersTest(ClusterTest):
             shards = self._described(trainer, name, 1)
             self.assertEqual({shard.WhichOneof("memory") for shard in shards}, {"device_memory"})
             self.assertEqual({shard.device_memory.kind for shard in shards}, {"sim"})
-            self.assertEqual(len({shard.device_memory.token for shard in shards}), 2, "one a device")
+            self.assertEqual(
+                len({shard.device_memory.token for shard in shards}), 2, "one a device"
+            )
         # A plan may go from one kind of memory to another, and back.
         to_host = sharding_pb2.Sharding()
         to_host.CopyFrom(COLUMNS)
         to_host.memory_kind = "pinned_host"
         self.move(name, 1, targets(ARRAYS, to_host))
-        self.assertEqual({shard.WhichOneof("memory") for shard in self._described(self.controller, name, 2)}, {"path"})
+        self.assertEqual(
+            {shard.WhichOneof("memory") for shard in self._described(self.controller, name, 2)},
+            {"path"},
+        )
         self.check_everywhere(name, 2, ARRAYS)
         self.move(name, 2, targets(ARRAYS, ROWS))
         self.check_everywhere(name, 3, ARRAYS)
@@ -87,7 +94,10 @@ class DeviceBuffersTest(ClusterTest):
         self.cluster.keeper.kill()
         self.cluster.start_keeper()
         self.cluster.start_worker("host-1")
-        self.wait_until("the state waits for what is lost", lambda: self._state(name).phase == state_pb2.State.BUILDING)
+        self.wait_until(
+            "the state waits for what is lost",
+            lambda: self._state(name).phase == state_pb2.State.BUILDING,
+        )
         self.assertIn("its device memory", self.cluster.workers["host-1"].log_tail(200))
         # Whoever has it still may write it again.
         self.write_everywhere(name, ARRAYS, hosts=["host-1"])
@@ -118,11 +128,16 @@ class DeviceBuffersTest(ClusterTest):
         before = file.read_text()
         self.addCleanup(file.write_text, before)
         file.write_text(before + "log_level: debug\n")
-        self.wait_until("it is taken", lambda: '"settings read again"' in self.cluster.workers["host-0"].log.read_text())
+        self.wait_until(
+            "it is taken",
+            lambda: '"settings read again"' in self.cluster.workers["host-0"].log.read_text(),
+        )
 
     def test_more_than_a_device_has_is_refused(self):
         name, huge = "jobs/device/states/huge", [Array("w", "u8", (8 << 30,))]
-        self.controller.create_state(self.state_of(name, huge, text_sharding("{devices=[4]<=[4]}", 0, 1, 2, 3)))
+        self.controller.create_state(
+            self.state_of(name, huge, text_sharding("{devices=[4]<=[4]}", 0, 1, 2, 3))
+        )
         with self.assertRaises(grpc.RpcError) as refusal:
             self.controller.allocate(name)
         self.assertEqual(errors.error_info(refusal.exception).reason, "DEVICE_MEMORY_EXHAUSTED")
@@ -136,7 +151,9 @@ class DeviceBuffersTest(ClusterTest):
         return name
 
     def _described(self, trainer, name: str, generation: int):
-        return trainer.local.GetShards(local_pb2.GetShardsRequest(state=name, generation=generation, wait=True), timeout=20).shards
+        return trainer.local.GetShards(
+            local_pb2.GetShardsRequest(state=name, generation=generation, wait=True), timeout=20
+        ).shards
 
     def _kept(self) -> int:
         """Segments that the keeper holds."""
@@ -153,7 +170,9 @@ class DeviceBuffersTest(ClusterTest):
         return self.controller.states.GetState(state_pb2.GetStateRequest(name=name), timeout=20)
 
     def _wait_ready(self, name: str) -> None:
-        self.wait_until("the state is READY", lambda: self._state(name).phase == state_pb2.State.READY)
+        self.wait_until(
+            "the state is READY", lambda: self._state(name).phase == state_pb2.State.READY
+        )
 
     def _retired(self, name: str, generation: int) -> bool:
         try:

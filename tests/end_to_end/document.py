@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Documents whose commands are run as they stand: only ports and folders are exchanged, so that tests beside this one do not meet."""
+"""Documents whose commands are run as they stand: only ports and folders are exchanged, so that
+tests beside this one do not meet."""
+
 import os
 import pathlib
 import re
@@ -35,8 +37,14 @@ class DocumentTest(unittest.TestCase):
         self.folder = pathlib.Path(tempfile.mkdtemp(prefix="remesh-quickstart-"))
         self.addCleanup(shutil.rmtree, self.folder, ignore_errors=True)
         self.run_folder = self.folder / "run"
-        self.exchanged = {"/tmp/remesh-quickstart": str(self.run_folder), "docs/quickstart/": f"{self.folder}/",
-                          **{f"127.0.0.1:{7070 + i}": f"127.0.0.1:{port}" for i, port in enumerate(_free_ports(4))}}
+        self.exchanged = {
+            "/tmp/remesh-quickstart": str(self.run_folder),
+            "docs/quickstart/": f"{self.folder}/",
+            **{
+                f"127.0.0.1:{7070 + i}": f"127.0.0.1:{port}"
+                for i, port in enumerate(_free_ports(4))
+            },
+        }
         for file in (ROOT / "docs" / "quickstart").iterdir():
             (self.folder / file.name).write_text(self._exchange(file.read_text()))
 
@@ -46,14 +54,30 @@ class DocumentTest(unittest.TestCase):
         return text
 
     def run_commands(self, name: str, blocks: int, server: bool = True) -> str:
-        """What the document's shell blocks print, of which it must have so many, and which must succeed. `server`: whether REMESH_SERVER names one."""
-        found = re.findall(r"^```sh\n(.*?)^```", (ROOT / "docs" / name).read_text(), re.DOTALL | re.MULTILINE)
+        """What the document's shell blocks print, of which it must have so many, and which must
+        succeed. `server`: whether REMESH_SERVER names one."""
+        found = re.findall(
+            r"^```sh\n(.*?)^```", (ROOT / "docs" / name).read_text(), re.DOTALL | re.MULTILINE
+        )
         self.assertEqual(len(found), blocks)
-        script = "set -e\n" + self._exchange("".join(found)).replace("$PWD/build/release/bin", str(BIN_DIR))
+        script = "set -e\n" + self._exchange("".join(found)).replace(
+            "$PWD/build/release/bin", str(BIN_DIR)
+        )
         # Debian's python3, which has NumPy, before any other.
-        env = {**os.environ, "PATH": f"/usr/bin:{os.environ['PATH']}", "REMESH_SERVER": self.exchanged["127.0.0.1:7070"] if server else ""}
-        with subprocess.Popen(["bash", "-c", script], cwd=ROOT, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-                              start_new_session=True, env=env) as process:
+        env = {
+            **os.environ,
+            "PATH": f"/usr/bin:{os.environ['PATH']}",
+            "REMESH_SERVER": self.exchanged["127.0.0.1:7070"] if server else "",
+        }
+        with subprocess.Popen(
+            ["bash", "-c", script],
+            cwd=ROOT,
+            text=True,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+            env=env,
+        ) as process:
             alarm = threading.Timer(SECONDS, os.killpg, (process.pid, signal.SIGKILL))
             alarm.start()
             output = process.stdout.read()  # ends when the last process of the script has ended

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Pages that need no server, run as they stand."""
+
 import re
 import unittest
 
@@ -9,7 +10,9 @@ from document import ROOT, DocumentTest
 class DocumentsTest(DocumentTest):
     def test_why(self):
         output = self.run_commands("why.md", blocks=1, server=False)
-        shown = re.search(r"(?ms)^```text explain\n(.*?)^```", (ROOT / "docs" / "why.md").read_text())[1]
+        shown = re.search(
+            r"(?ms)^```text explain\n(.*?)^```", (ROOT / "docs" / "why.md").read_text()
+        )[1]
         self.assertIn(shown, output)
         self.assertIn("predicted        47.0 ms", output)
 

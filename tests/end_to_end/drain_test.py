@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""SIGTERM in mid-move: the move may end within `drain`; else it ends FAILED and its state is as it was. Prints how often which."""
+"""SIGTERM in mid-move: the move may end within `drain`; else it ends FAILED and its state is as it
+was. Prints how often which."""
+
 import collections
 import unittest
 
@@ -22,11 +24,15 @@ VICTIM = "host-1"
 
 class DrainTest(ClusterTest):
     """With a `drain` that is longer than a move."""
+
     HOSTS = 2
     BUFFER_BYTES = 1 << 29
     SERVER_CONFIG = WORKER_CONFIG = ("drain: 60s",)
     NAME = "jobs/test/states/patient"
-    OUTCOMES = {"server": reshard_pb2.Execution.SUCCEEDED, "worker": reshard_pb2.Execution.SUCCEEDED}
+    OUTCOMES = {
+        "server": reshard_pb2.Execution.SUCCEEDED,
+        "worker": reshard_pb2.Execution.SUCCEEDED,
+    }
     REASONS = {}
 
     def test_sigterm_in_mid_move(self):
@@ -35,8 +41,15 @@ class DrainTest(ClusterTest):
         for victim in ("server", "worker", "server", "worker"):
             with self.subTest(victim=victim, generation=generation):
                 to = COLUMNS if generation % 2 else ROWS
-                started = self.controller.start_reshard(self.NAME, generation, targets(ARRAYS, to), SLOW)
-                self.wait_until("bytes move", lambda name=started.name: any(host.received_bytes > 0 for host in self.execution(name).hosts))
+                started = self.controller.start_reshard(
+                    self.NAME, generation, targets(ARRAYS, to), SLOW
+                )
+                self.wait_until(
+                    "bytes move",
+                    lambda name=started.name: any(
+                        host.received_bytes > 0 for host in self.execution(name).hosts
+                    ),
+                )
                 self.assertEqual(self.stop(victim), 0, "the exit code")
                 self.restart(victim)
                 ended = self.wait_until("it has ended", lambda name=started.name: self.ended(name))
@@ -61,26 +74,37 @@ class DrainTest(ClusterTest):
             return
         self.cluster.start_worker(VICTIM)
         self.trainers[VICTIM].close()
-        self.trainers[VICTIM] = Trainer(self.cluster.server_address, self.cluster.worker_socket(VICTIM))
+        self.trainers[VICTIM] = Trainer(
+            self.cluster.server_address, self.cluster.worker_socket(VICTIM)
+        )
 
     def execution(self, name: str) -> reshard_pb2.Execution:
-        return self.controller.reshards.GetExecution(reshard_pb2.GetExecutionRequest(name=name), timeout=10)
+        return self.controller.reshards.GetExecution(
+            reshard_pb2.GetExecutionRequest(name=name), timeout=10
+        )
 
     def ended(self, name: str):
         try:
             now = self.execution(name)
         except grpc.RpcError:  # the server has just come back
             return None
-        over = (reshard_pb2.Execution.SUCCEEDED, reshard_pb2.Execution.FAILED, reshard_pb2.Execution.CANCELLED)
+        over = (
+            reshard_pb2.Execution.SUCCEEDED,
+            reshard_pb2.Execution.FAILED,
+            reshard_pb2.Execution.CANCELLED,
+        )
         return now if now.phase in over else None
 
     def ready(self):
-        state = self.controller.states.GetState(state_pb2.GetStateRequest(name=self.NAME), timeout=10)
+        state = self.controller.states.GetState(
+            state_pb2.GetStateRequest(name=self.NAME), timeout=10
+        )
         return state if state.phase == state_pb2.State.READY else None
 
 
 class ImpatientDrainTest(DrainTest):
     """With none."""
+
     SERVER_CONFIG = WORKER_CONFIG = ("drain: 0s",)
     NAME = "jobs/test/states/impatient"
     OUTCOMES = {"server": reshard_pb2.Execution.FAILED, "worker": reshard_pb2.Execution.FAILED}

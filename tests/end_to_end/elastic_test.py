@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Moves that choose the order of their devices, and moves away from devices that are gone."""
+
 import unittest
 
 import grpc
@@ -38,19 +39,30 @@ class ElasticTest(ClusterTest):
         before = self.check_everywhere(name, 1, ARRAYS)
         backwards = targets(ARRAYS, text_sharding("{devices=[6,1]<=[6]}", 5, 4, 3, 2, 1, 0))
         execution = self.move(name, 1, backwards, FREE)
-        self.assertEqual((execution.target_generation, execution.summary.total_bytes, list(execution.hosts)), (1, 0, []))
-        self.assertEqual([list(chosen.devices.ids) for chosen in execution.target_device_lists], [[0, 1, 2, 3, 4, 5]])
+        self.assertEqual(
+            (execution.target_generation, execution.summary.total_bytes, list(execution.hosts)),
+            (1, 0, []),
+        )
+        self.assertEqual(
+            [list(chosen.devices.ids) for chosen in execution.target_device_lists],
+            [[0, 1, 2, 3, 4, 5]],
+        )
         self.assertEqual(self.check_everywhere(name, 1, ARRAYS), before)
         self.delete(name)
 
     def test_the_state_follows_the_order_chosen(self):
-        """Fewer devices, listed so that the given order would move nearly all; by targets and by the name of a plan."""
+        """Fewer devices, listed so that the given order would move nearly all; by targets and by
+        the name of a plan."""
         name = "jobs/elastic/states/shrunk"
         for by_plan in (False, True):
             self.create_and_write(name, ARRAYS, ROWS)
             to = targets(ARRAYS, text_sharding("{devices=[4,1]<=[4]}", 5, 4, 1, 0))
-            given = self.controller.reshards.StartExecution(reshard_pb2.StartExecutionRequest(
-                state=name, expected_generation=1, targets=to, validate_only=True), timeout=20)
+            given = self.controller.reshards.StartExecution(
+                reshard_pb2.StartExecutionRequest(
+                    state=name, expected_generation=1, targets=to, validate_only=True
+                ),
+                timeout=20,
+            )
             request = reshard_pb2.StartExecutionRequest(state=name, expected_generation=1)
             if by_plan:
                 request.plan = self._plan(name, to)
@@ -60,7 +72,7 @@ class ElasticTest(ClusterTest):
             started = self.controller.reshards.StartExecution(request, timeout=20)
             execution = self.controller.wait_execution(started.name)
             self.assertGreater(execution.summary.kept_bytes, given.summary.kept_bytes)
-            chosen, = execution.target_device_lists
+            (chosen,) = execution.target_device_lists
             self.assertEqual(sorted(chosen.devices.ids), [0, 1, 4, 5])
             self.assertEqual(set(chosen.arrays), {array.name for array in ARRAYS})
             # What GetState says, what Execution says and what lies where agree.
@@ -71,7 +83,9 @@ class ElasticTest(ClusterTest):
             for array in ARRAYS:
                 rows = -(-array.shape[0] // 4)
                 for position, device in enumerate(chosen.devices.ids):
-                    low, high = min(position * rows, array.shape[0]), min((position + 1) * rows, array.shape[0])
+                    low, high = min(position * rows, array.shape[0]), min(
+                        (position + 1) * rows, array.shape[0]
+                    )
                     self.assertIn((array.name, device, (low, 0), (high, array.shape[1])), places)
             self.delete(name)
 
@@ -82,10 +96,21 @@ class ElasticTest(ClusterTest):
         spec.shardings["source"].CopyFrom(state.shardings["all"])
         spec.shardings["target"].CopyFrom(to.shardings["all"])
         for array in state.arrays:
-            spec.arrays.append(plan_pb2.ArraySpec(name=array.name, shape=array.shape, element_type=array.element_type,
-                                                  source={"ref": "source"}, target={"ref": "target"}))
+            spec.arrays.append(
+                plan_pb2.ArraySpec(
+                    name=array.name,
+                    shape=array.shape,
+                    element_type=array.element_type,
+                    source={"ref": "source"},
+                    target={"ref": "target"},
+                )
+            )
         with self.cluster.channel() as channel:
-            return plan_pb2_grpc.PlanServiceStub(channel).CreatePlan(plan_pb2.CreatePlanRequest(spec=spec), timeout=20).plan.name
+            return (
+                plan_pb2_grpc.PlanServiceStub(channel)
+                .CreatePlan(plan_pb2.CreatePlanRequest(spec=spec), timeout=20)
+                .plan.name
+            )
 
     # ---- lost devices ----
 
@@ -97,7 +122,10 @@ class ElasticTest(ClusterTest):
         try:
             refusal = self._refused("STATE_NOT_READY", name, to, [])
             self.assertIn(f"{name} is DEGRADED", refusal.details())
-            self.assertIn(f"remeshctl reshard {name} -f TARGETS --lose-absent-hosts (or --lost-devices 4,5) ", refusal.details())
+            self.assertIn(
+                f"remeshctl reshard {name} -f TARGETS --lose-absent-hosts (or --lost-devices 4,5) ",
+                refusal.details(),
+            )
             self._refused("STATE_NOT_READY", name, to, [4])  # device 5 held a part of it too
             self._refused("", name, targets(ARRAYS, ROWS), [4, 5])  # they cannot be targets
             execution = self.move(name, 1, to, plan_pb2.PlanOptions(lost_device_ids=[4, 5]))
@@ -108,7 +136,8 @@ class ElasticTest(ClusterTest):
             self.check_on(("host-0", "host-1"), name, 2)
         finally:
             self.cluster.start_worker("host-2")
-        # Back on the buffers that it left, it is told that they are of the past, and takes part again.
+        # Back on the buffers that it left, it is told that they are of the past, and takes part
+        # again.
         self.move(name, 2, targets(ARRAYS, ROWS))
         self.check_everywhere(name, 3, ARRAYS)
         self.delete(name)
@@ -120,18 +149,27 @@ class ElasticTest(ClusterTest):
         self._lose_host_2(name, state_pb2.State.DEGRADED)
         try:
             part = targets(ARRAYS[:-1], to.shardings["all"])
-            refusal = self._refused("", name, part, [], lose_absent_hosts=True)  # b would stay there
+            refusal = self._refused(
+                "", name, part, [], lose_absent_hosts=True
+            )  # b would stay there
             self.assertIn('targets.arrays: value "b" must be named', refusal.details())
             started = self.controller.start_reshard(name, 1, to, lose_absent_hosts=True)
             execution = self.controller.wait_execution(started.name)
             self.assertEqual({host.host for host in execution.hosts}, {"host-0", "host-1"})
             self.assertEqual(list(execution.lost_device_ids), [4, 5])
             state = self.state(name)
-            self.assertEqual((state.generation, state.phase), (execution.target_generation, state_pb2.State.READY))
+            self.assertEqual(
+                (state.generation, state.phase),
+                (execution.target_generation, state_pb2.State.READY),
+            )
             self.check_on(("host-0", "host-1"), name, state.generation)
             # With nobody lost it is like any other move: here, one that has nothing to do.
-            again = self.controller.start_reshard(name, state.generation, to, lose_absent_hosts=True)
-            self.assertEqual((again.target_generation, list(again.lost_device_ids)), (state.generation, []))
+            again = self.controller.start_reshard(
+                name, state.generation, to, lose_absent_hosts=True
+            )
+            self.assertEqual(
+                (again.target_generation, list(again.lost_device_ids)), (state.generation, [])
+            )
         finally:
             self.cluster.start_worker("host-2")
         self.delete(name)
@@ -146,7 +184,9 @@ class ElasticTest(ClusterTest):
             self._refused("DATA_LOSS", name, to, [], lose_absent_hosts=True)
         finally:
             self.cluster.start_worker("host-2")
-        self.wait_until("the state is READY", lambda: self.state(name).phase == state_pb2.State.READY)
+        self.wait_until(
+            "the state is READY", lambda: self.state(name).phase == state_pb2.State.READY
+        )
         self.check_everywhere(name, 1, ARRAYS)
         self.delete(name)
 
@@ -154,9 +194,13 @@ class ElasticTest(ClusterTest):
         self.cluster.workers["host-2"].kill()
         self.wait_until("the state has lost a host", lambda: self.state(name).phase == phase)
 
-    def _refused(self, reason: str, name: str, to: reshard_pb2.Targets, lost, **more) -> grpc.RpcError:
+    def _refused(
+        self, reason: str, name: str, to: reshard_pb2.Targets, lost, **more
+    ) -> grpc.RpcError:
         with self.assertRaises(grpc.RpcError) as refusal:
-            self.controller.start_reshard(name, 1, to, plan_pb2.PlanOptions(lost_device_ids=lost), **more)
+            self.controller.start_reshard(
+                name, 1, to, plan_pb2.PlanOptions(lost_device_ids=lost), **more
+            )
         info = errors.error_info(refusal.exception)
         if reason:
             self.assertEqual(info.reason, reason)

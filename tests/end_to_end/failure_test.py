@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What else can end a move: every time the state is as it was, and the next move succeeds."""
+
 import os
 import signal
 import unittest
@@ -27,7 +28,9 @@ class FailureTest(ClusterTest):
 
     def test_cancelled(self):
         name, execution = self._start_slow("cancelled")
-        self.controller.reshards.CancelExecution(reshard_pb2.CancelExecutionRequest(name=execution), timeout=20)
+        self.controller.reshards.CancelExecution(
+            reshard_pb2.CancelExecutionRequest(name=execution), timeout=20
+        )
         failure = self._ends(execution)
         self.assertEqual(failure.execution.phase, reshard_pb2.Execution.CANCELLED)
         self._goes_on(name)
@@ -46,7 +49,9 @@ class FailureTest(ClusterTest):
 
     def test_a_deadline_that_passes(self):
         name = self._create("late")
-        request = reshard_pb2.StartExecutionRequest(state=name, expected_generation=1, targets=targets(LARGE, COLUMNS), options=SLOW)
+        request = reshard_pb2.StartExecutionRequest(
+            state=name, expected_generation=1, targets=targets(LARGE, COLUMNS), options=SLOW
+        )
         request.deadline.FromMilliseconds(300)
         started = self.controller.reshards.StartExecution(request, timeout=20)
         failure = self._ends(started.name)
@@ -75,7 +80,12 @@ class FailureTest(ClusterTest):
         try:
             self._ends(execution)
             # Buffers of another state, in the memory that the failed attempt gave back.
-            self.create_and_write(other, near, text_sharding("{devices=[4,1]<=[4]}", 0, 1, 2, 3), hosts=["host-0", "host-1"])
+            self.create_and_write(
+                other,
+                near,
+                text_sharding("{devices=[4,1]<=[4]}", 0, 1, 2, 3),
+                hosts=["host-0", "host-1"],
+            )
             self.move(other, 1, targets(near, text_sharding("{devices=[1,4]<=[4]}", 3, 2, 1, 0)))
         finally:
             worker.send_signal(signal.SIGCONT)
@@ -95,7 +105,8 @@ class FailureTest(ClusterTest):
         for shard in shards:
             shard.bytes[:] ^= 0xFF
         failure = self._ends(started.name)
-        # Caught by the receiver when the write falls between hashing and sending, else by the origin's second hash.
+        # Caught by the receiver when the write falls between hashing and sending, else by the
+        # origin's second hash.
         self.assertRegex(str(failure), "SOURCE_MODIFIED|DIGEST_MISMATCH")
         for shard in shards:
             shard.bytes[:] ^= 0xFF
@@ -138,7 +149,9 @@ class FailureTest(ClusterTest):
         self.cluster.kill_server()
         self.cluster.start_server()
         self.cluster.wait_workers()
-        ended = self.wait_until("the execution has ended", lambda: self._ended(execution), timeout_seconds=60)
+        ended = self.wait_until(
+            "the execution has ended", lambda: self._ended(execution), timeout_seconds=60
+        )
         state = self.wait_until("the state is READY", lambda: self._ready(name))
         succeeded = ended.phase == reshard_pb2.Execution.SUCCEEDED
         self.assertEqual(state.generation, 2 if succeeded else 1)
@@ -164,8 +177,11 @@ class FailureTest(ClusterTest):
     def _wait_for_bytes(self, execution: str) -> None:
         def moving():
             now = self._execution(execution)
-            self.assertIn(now.phase, (reshard_pb2.Execution.PREPARING, reshard_pb2.Execution.TRANSFERRING))
+            self.assertIn(
+                now.phase, (reshard_pb2.Execution.PREPARING, reshard_pb2.Execution.TRANSFERRING)
+            )
             return any(host.received_bytes > 0 for host in now.hosts)
+
         self.wait_until("bytes move", moving)
 
     def _ends(self, execution: str) -> ExecutionFailed:
@@ -186,7 +202,9 @@ class FailureTest(ClusterTest):
         self.controller.states.DeleteState(state_pb2.DeleteStateRequest(name=name), timeout=20)
 
     def _execution(self, name: str) -> reshard_pb2.Execution:
-        return self.controller.reshards.GetExecution(reshard_pb2.GetExecutionRequest(name=name), timeout=20)
+        return self.controller.reshards.GetExecution(
+            reshard_pb2.GetExecutionRequest(name=name), timeout=20
+        )
 
     def _ended(self, name: str):
         now = self._execution(name)

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One move over several links: hosts 0 and 2 have GPUs, simulated or true, and exchange by NCCL, host 1 has none and is reached by TCP."""
+"""One move over several links: hosts 0 and 2 have GPUs, simulated or true, and exchange by NCCL,
+host 1 has none and is reached by TCP."""
+
 import re
 import unittest
 import urllib.request
@@ -30,7 +32,9 @@ class LinksTest(ClusterTest):
     DEVICES_PER_HOST = PER_HOST
 
     def _series(self, host: str, name: str, **labels) -> float:
-        with urllib.request.urlopen(self.cluster.worker_metrics_url(host), timeout=CALL_SECONDS) as page:
+        with urllib.request.urlopen(
+            self.cluster.worker_metrics_url(host), timeout=CALL_SECONDS
+        ) as page:
             text = page.read().decode()
         inside = ",".join(f'{label}="{value}"' for label, value in labels.items())
         found = re.search(rf"^{name}{{{re.escape(inside)}}} (\S+)$", text, re.M)
@@ -38,8 +42,15 @@ class LinksTest(ClusterTest):
 
     def _sent(self):
         """Bytes that each host has sent: (by NCCL, by TCP)."""
-        return {host: tuple(self._series(host, "remesh_worker_transfer_bytes_total", direction="sent", transport=link) for link in ("nccl", "tcp"))
-                for host in self.cluster.host_names}
+        return {
+            host: tuple(
+                self._series(
+                    host, "remesh_worker_transfer_bytes_total", direction="sent", transport=link
+                )
+                for link in ("nccl", "tcp")
+            )
+            for host in self.cluster.host_names
+        }
 
     def _create(self, what: str, arrays, sharding, hosts=None) -> str:
         name = f"jobs/mixed/states/{what}"
@@ -47,13 +58,18 @@ class LinksTest(ClusterTest):
         return name
 
     def _delete(self, name: str) -> None:
-        self.controller.states.DeleteState(state_pb2.DeleteStateRequest(name=name), timeout=CALL_SECONDS)
+        self.controller.states.DeleteState(
+            state_pb2.DeleteStateRequest(name=name), timeout=CALL_SECONDS
+        )
 
     def test_one_move_uses_both_links(self):
         name, before = self._create("both", ARRAYS, ROWS), self._sent()
         self.move(name, 1, targets(ARRAYS, COLUMNS))
         self.check_everywhere(name, 2, ARRAYS)
-        sent = {host: [now - then for now, then in zip(both, before[host])] for host, both in self._sent().items()}
+        sent = {
+            host: [now - then for now, then in zip(both, before[host])]
+            for host, both in self._sent().items()
+        }
         for host in ("host-0", "host-2"):
             self.assertGreater(sent[host][0], 0, f"{host} sends to the other GPUs by NCCL")
             self.assertGreater(sent[host][1], 0, f"{host} sends to host-1 by TCP")
@@ -64,7 +80,10 @@ class LinksTest(ClusterTest):
     def test_the_gpus_reuse_their_communicators(self):
         name = self._create("reuse", ARRAYS, ROWS)
         self.move(name, 1, targets(ARRAYS, COLUMNS))
-        count = lambda: [self._series(host, "remesh_worker_nccl_communicators_total", outcome="reused") for host in ("host-0", "host-2")]
+        count = lambda: [
+            self._series(host, "remesh_worker_nccl_communicators_total", outcome="reused")
+            for host in ("host-0", "host-2")
+        ]
         before = count()
         self.move(name, 2, targets(ARRAYS, ROWS))
         self.assertEqual(count(), [reused + 1 for reused in before])

@@ -3,6 +3,7 @@
 
 Slow, but hardly anything runs meanwhile: beside other tests it costs nothing.
 """
+
 import unittest
 
 from remesh.trainer import ExecutionFailed
@@ -21,7 +22,8 @@ class PatientWorkersTest(PausedServerTest):
 
 
 class HangingUpTest(PausedServerTest):
-    """Workers hang up after 15 s: what moves fails because they come anew, not because they were silent, and may be tried again."""
+    """Workers hang up after 15 s: what moves fails because they come anew, not because they were
+    silent, and may be tried again."""
 
     def test_after_a_pause_of_thirty_seconds_moves_are_whole_or_as_they_were(self):
         for state, execution in self.pause_during_moves("thirty", SECONDS):

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""NCCL's communicators serve one move after the other among the same hosts, and end with any of them. Over simulated GPUs and the fake NCCL."""
+"""NCCL's communicators serve one move after the other among the same hosts, and end with any of
+them. Over simulated GPUs and the fake NCCL."""
+
 import os
 import re
 import unittest
@@ -24,11 +26,26 @@ class NcclReuseTest(ClusterTest):
 
     def _made(self):
         """(created, reused) of both workers, each since it started."""
-        return [tuple(int(float(re.search(rf'^remesh_worker_nccl_communicators_total{{outcome="{outcome}"}} (\S+)$', text, re.M)[1]))
-                      for outcome in ("created", "reused")) for text in map(self._metrics, self.cluster.host_names)]
+        return [
+            tuple(
+                int(
+                    float(
+                        re.search(
+                            rf'^remesh_worker_nccl_communicators_total{{outcome="{outcome}"}} (\S+)$',
+                            text,
+                            re.M,
+                        )[1]
+                    )
+                )
+                for outcome in ("created", "reused")
+            )
+            for text in map(self._metrics, self.cluster.host_names)
+        ]
 
     def _metrics(self, host: str) -> str:
-        with urllib.request.urlopen(self.cluster.worker_metrics_url(host), timeout=CALL_SECONDS) as page:
+        with urllib.request.urlopen(
+            self.cluster.worker_metrics_url(host), timeout=CALL_SECONDS
+        ) as page:
             return page.read().decode()
 
     def _since(self, before):
@@ -40,7 +57,9 @@ class NcclReuseTest(ClusterTest):
         return name
 
     def _delete(self, name: str) -> None:
-        self.controller.states.DeleteState(state_pb2.DeleteStateRequest(name=name), timeout=CALL_SECONDS)
+        self.controller.states.DeleteState(
+            state_pb2.DeleteStateRequest(name=name), timeout=CALL_SECONDS
+        )
 
     def _restart(self, host: str) -> None:
         self.cluster.workers[host].kill()
@@ -86,7 +105,9 @@ class NcclReuseTest(ClusterTest):
         name = self._create("killed")
         self.move(name, 1, targets(ARRAYS, COLUMNS))
         self._restart("host-1")
-        self.wait_until("the state is READY", lambda: self.controller.wait_ready(name, CALL_SECONDS))
+        self.wait_until(
+            "the state is READY", lambda: self.controller.wait_ready(name, CALL_SECONDS)
+        )
         before = self._made()
         self.move(name, 2, targets(ARRAYS, ROWS))
         self.assertEqual(self._since(before), [(1, 0), (1, 0)])
@@ -100,7 +121,9 @@ class NcclReuseTest(ClusterTest):
         self.move(name, 1, targets(ARRAYS, COLUMNS))
         self.cluster.server.kill()
         self.cluster.start_server()
-        self.wait_until("the state is READY", lambda: self.controller.wait_ready(name, CALL_SECONDS))
+        self.wait_until(
+            "the state is READY", lambda: self.controller.wait_ready(name, CALL_SECONDS)
+        )
         before = self._made()
         self.move(name, 2, targets(ARRAYS, ROWS))
         self.assertEqual(self._since(before), [(1, 0), (1, 0)])
@@ -111,7 +134,9 @@ class NcclReuseTest(ClusterTest):
         name = self._create("failed", LARGE)
         self.move(name, 1, targets(LARGE, COLUMNS))
         started = self.controller.start_reshard(name, 2, targets(LARGE, ROWS), SLOW)
-        self.controller.reshards.CancelExecution(reshard_pb2.CancelExecutionRequest(name=started.name), timeout=CALL_SECONDS)
+        self.controller.reshards.CancelExecution(
+            reshard_pb2.CancelExecutionRequest(name=started.name), timeout=CALL_SECONDS
+        )
         with self.assertRaises(ExecutionFailed):
             self.controller.wait_execution(started.name)
         before = self._made()

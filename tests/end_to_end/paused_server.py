@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Moves during which the server's process stands still."""
+
 import os
 import signal
 import threading
@@ -23,7 +24,8 @@ class PausedServerTest(ClusterTest):
         self.assertIn("stood still", self.cluster.server.log.read_text())
 
     def pause_during_moves(self, name, seconds):
-        """Stops the server for so long, from now on. Returns what it moves meanwhile: states with their executions."""
+        """Stops the server for so long, from now on. Returns what it moves meanwhile: states with
+        their executions."""
         states = [f"jobs/test/states/{name}-{i}" for i in range(5)]
         for state in states:
             self.create_and_write(state, ARRAYS, ROWS)
@@ -33,7 +35,10 @@ class PausedServerTest(ClusterTest):
         self.addCleanup(os.kill, server, signal.SIGCONT)
         # Many windows, each of which the server grants: they are under way when it stops.
         options = plan_pb2.PlanOptions(window_bytes=4096)
-        started = [self.controller.start_reshard(state, 1, targets(ARRAYS, COLUMNS), options) for state in states]
+        started = [
+            self.controller.start_reshard(state, 1, targets(ARRAYS, COLUMNS), options)
+            for state in states
+        ]
         os.kill(server, signal.SIGSTOP)
         resume.start()
         return [(state, execution.name) for state, execution in zip(states, started)]

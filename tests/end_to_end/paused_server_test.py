@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The server's process stands still for a while: no execution fails because its workers could not be heard."""
+"""The server's process stands still for a while: no execution fails because its workers could not
+be heard."""
+
 import unittest
 
 from paused_server import PausedServerTest

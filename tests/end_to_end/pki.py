@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Certificates for tests, made by the openssl command, and folders of them that change as a mounted Secret does: all files at once."""
+"""Certificates for tests, made by the openssl command, and folders of them that change as a mounted
+Secret does: all files at once."""
+
 import os
 import pathlib
 import shutil
@@ -20,8 +22,22 @@ class Authority:
 
     def issue(self, path: str, certificate: pathlib.Path, key: pathlib.Path) -> None:
         """For spiffe://remesh.local/`path` at 127.0.0.1."""
-        _openssl("-CA", self.certificate, "-CAkey", self._key, "-keyout", key, "-out", certificate, "-subj", "/CN=somebody",
-                 "-addext", f"subjectAltName=URI:spiffe://remesh.local/{path},IP:127.0.0.1", "-addext", "basicConstraints=CA:FALSE")
+        _openssl(
+            "-CA",
+            self.certificate,
+            "-CAkey",
+            self._key,
+            "-keyout",
+            key,
+            "-out",
+            certificate,
+            "-subj",
+            "/CN=somebody",
+            "-addext",
+            f"subjectAltName=URI:spiffe://remesh.local/{path},IP:127.0.0.1",
+            "-addext",
+            "basicConstraints=CA:FALSE",
+        )
 
     def close(self) -> None:
         shutil.rmtree(self.folder)
@@ -37,7 +53,9 @@ class Folder:
 
     def write(self, signer: Authority, *trusted: Authority) -> "Folder":
         folder = self.begin()
-        (folder / "ca.crt").write_text("".join(authority.certificate.read_text() for authority in trusted or (signer,)))
+        (folder / "ca.crt").write_text(
+            "".join(authority.certificate.read_text() for authority in trusted or (signer,))
+        )
         signer.issue(self._path, folder / "tls.crt", folder / "tls.key")
         self.flip(folder)
         return self
@@ -47,7 +65,9 @@ class Folder:
         folder = self.begin()
         for name in ("tls.crt", "tls.key"):
             shutil.copy(self.now / name, folder / name)
-        (folder / "ca.crt").write_text("".join(authority.certificate.read_text() for authority in trusted))
+        (folder / "ca.crt").write_text(
+            "".join(authority.certificate.read_text() for authority in trusted)
+        )
         self.flip(folder)
 
     def begin(self) -> pathlib.Path:
@@ -62,9 +82,28 @@ class Folder:
         os.replace(link, self.now)
 
     def tls(self) -> Tls:
-        return Tls(ca=str(self.now / "ca.crt"), certificate=str(self.now / "tls.crt"), key=str(self.now / "tls.key"))
+        return Tls(
+            ca=str(self.now / "ca.crt"),
+            certificate=str(self.now / "tls.crt"),
+            key=str(self.now / "tls.key"),
+        )
 
 
 def _openssl(*arguments) -> None:
-    subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "1",
-                    *map(str, arguments)], check=True, capture_output=True)
+    subprocess.run(
+        [
+            "openssl",
+            "req",
+            "-x509",
+            "-newkey",
+            "ec",
+            "-pkeyopt",
+            "ec_paramgen_curve:P-256",
+            "-nodes",
+            "-days",
+            "1",
+            *map(str, arguments),
+        ],
+        check=True,
+        capture_output=True,
+    )

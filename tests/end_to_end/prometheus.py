@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Debian's Prometheus beside a test's cluster."""
+
 import json
 import pathlib
 import re
@@ -23,7 +24,9 @@ def fetch(url: str) -> str:
 
 def query(prometheus: str, promql: str) -> List[dict]:
     """The result of an instant query: a list of {"metric": labels, "value": [time, text]}."""
-    answer = json.loads(fetch(f"{prometheus}/api/v1/query?{urllib.parse.urlencode({'query': promql})}"))
+    answer = json.loads(
+        fetch(f"{prometheus}/api/v1/query?{urllib.parse.urlencode({'query': promql})}")
+    )
     assert answer["status"] == "success", answer
     return answer["data"]["result"]
 
@@ -32,14 +35,27 @@ def start_prometheus(test: ClusterTest, root: pathlib.Path, scrape_configs: List
     """On a free port, until the test ends. Returns its URL once it is ready."""
     root.mkdir()
     config = root / "prometheus.yml"
-    config.write_text(json.dumps({"global": {"scrape_interval": f"{SCRAPE_SECONDS}s"}, "scrape_configs": scrape_configs}))
-    process = Process("prometheus", [
-        "prometheus", f"--config.file={config}", f"--storage.tsdb.path={root / 'data'}",
-        "--web.listen-address=127.0.0.1:0"], root / "log")
+    config.write_text(
+        json.dumps(
+            {"global": {"scrape_interval": f"{SCRAPE_SECONDS}s"}, "scrape_configs": scrape_configs}
+        )
+    )
+    process = Process(
+        "prometheus",
+        [
+            "prometheus",
+            f"--config.file={config}",
+            f"--storage.tsdb.path={root / 'data'}",
+            "--web.listen-address=127.0.0.1:0",
+        ],
+        root / "log",
+    )
     test.addCleanup(process.stop)
 
     def address():
-        test.assertTrue(process.alive(), f"install Debian's package prometheus: {process.log_tail()}")
+        test.assertTrue(
+            process.alive(), f"install Debian's package prometheus: {process.log_tail()}"
+        )
         return re.search(r'msg="Listening on" address=(\S+)', process.log.read_text())
 
     url = f"http://{test.wait_until('Prometheus listens', address)[1]}"

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """remesh.connect() over real processes: states by uid, restarts, moves and refusals."""
+
 import concurrent.futures
 import os
 import subprocess
@@ -43,7 +44,10 @@ class PythonClientTest(ClusterTest):
 
     def setUp(self):
         super().setUp()
-        self.clients = [self.enter(remesh.connect(self.cluster.worker_socket(host))) for host in self.cluster.host_names]
+        self.clients = [
+            self.enter(remesh.connect(self.cluster.worker_socket(host)))
+            for host in self.cluster.host_names
+        ]
         self.first = self.clients[0]
         self.devices = [device for client in self.clients for device in client.host.device_ids]
 
@@ -53,11 +57,16 @@ class PythonClientTest(ClusterTest):
 
     def arrays(self):
         rows = layout.named({"x": len(self.devices)}, ("x",), self.devices)
-        return {"w": remesh.Array(WEIGHTS.shape, "f32", rows), "v": remesh.Array((64,), "f32", rows)}
+        return {
+            "w": remesh.Array(WEIGHTS.shape, "f32", rows),
+            "v": remesh.Array((64,), "f32", rows),
+        }
 
     def fill(self, local) -> None:
         whole = {"w": WEIGHTS, "v": WEIGHTS[:, 0]}
-        buffers.write((shard, whole[shard.info.array][shard.box.slices]) for shard in local.allocate())
+        buffers.write(
+            (shard, whole[shard.info.array][shard.box.slices]) for shard in local.allocate()
+        )
 
     def ready(self, name: str) -> remesh.State:
         """A state that every host has written."""
@@ -73,25 +82,33 @@ class PythonClientTest(ClusterTest):
         whole = {"w": WEIGHTS, "v": WEIGHTS[:, 0]}
         for client in self.clients:
             for shard in client.local(state.name, state.uid).read(generation):
-                np.testing.assert_array_equal(shard.values(), whole[shard.info.array][shard.box.slices])
+                np.testing.assert_array_equal(
+                    shard.values(), whole[shard.info.array][shard.box.slices]
+                )
 
     def test_a_worker_knows_the_host_and_the_server(self):
         hosts = [client.host for client in self.clients]
         self.assertEqual([host.name for host in hosts], self.cluster.host_names)
-        self.assertEqual([host.device_ids for host in hosts], [tuple(self.cluster.device_ids(name)) for name in self.cluster.host_names])
+        self.assertEqual(
+            [host.device_ids for host in hosts],
+            [tuple(self.cluster.device_ids(name)) for name in self.cluster.host_names],
+        )
         self.assertEqual({host.server for host in hosts}, {self.cluster.server_address})
         self.assertEqual(len({host.cluster_uid for host in hosts}), 1)
 
     def test_a_move_across_restarts_of_the_server(self):
         state = self.ready("jobs/test/states/moved")
         everywhere = {"w": layout.replicated(self.devices), "v": layout.replicated(self.devices)}
-        moved = self.while_the_server_restarts(lambda: state.wait_ready().reshard(everywhere).wait())
+        moved = self.while_the_server_restarts(
+            lambda: state.wait_ready().reshard(everywhere).wait()
+        )
         self.check(state, moved.generation)
         self.assertEqual(self.while_the_server_restarts(state.refresh).generation, moved.generation)
         state.delete(wait=20)
 
     def while_the_server_restarts(self, call):
-        """Makes the call while there is no server, and returns its result. This thread starts the server, which lives no longer than it."""
+        """Makes the call while there is no server, and returns its result. This thread starts the
+        server, which lives no longer than it."""
         self.cluster.kill_server()
         with concurrent.futures.ThreadPoolExecutor(1) as pool:
             result = pool.submit(call)
@@ -107,7 +124,6 @@ class PythonClientTest(ClusterTest):
         part = state.reshard({"v": layout.replicated(self.devices)}).wait()
         self.check(state, part.generation)
         state.delete(wait=20)
-
 
     def test_a_state_that_was_written_cannot_be_written_again(self):
         state = self.ready("jobs/test/states/once")
@@ -140,7 +156,13 @@ class PythonClientTest(ClusterTest):
         state = self.first.create(name, self.arrays())
         for client in self.clients:
             client.local(name, state.uid).allocate()
-        for call in (former.seal, former.refresh, former.delete, lambda: former.update(step=1), locals_of_former[1].seal):
+        for call in (
+            former.seal,
+            former.refresh,
+            former.delete,
+            lambda: former.update(step=1),
+            locals_of_former[1].seal,
+        ):
             with self.assertRaises(errors.StateReplaced):
                 call()
         self.assertEqual(state.refresh().phase, "BUILDING")
@@ -150,7 +172,9 @@ class PythonClientTest(ClusterTest):
         rows = layout.replicated(self.devices)
         with self.assertRaises(errors.NoRoom) as caught:
             self.first.create("jobs/test/states/huge", {"w": remesh.Array((1 << 44,), "f32", rows)})
-        self.assertEqual((caught.exception.host, caught.exception.needed_bytes), ("host-0", 2 * 4 << 44))
+        self.assertEqual(
+            (caught.exception.host, caught.exception.needed_bytes), ("host-0", 2 * 4 << 44)
+        )
         self.assertLess(int(caught.exception.metadata["memory_bytes"]), 1 << 44)
         with self.assertRaises(errors.NotFound):
             self.first.state("jobs/test/states/huge")
@@ -161,16 +185,25 @@ class PythonClientTest(ClusterTest):
         self.assertEqual((found.uid, found.step, found.arrays), (state.uid, 5, {}))
         cost = found.plan({name: layout.replicated(self.devices) for name in self.arrays()})
         self.assertEqual(cost.total_bytes, 4 * (WEIGHTS.nbytes + WEIGHTS[:, 0].nbytes))
-        self.assertEqual([worker.name for worker in self.first.workers()], ["workers/host-0", "workers/host-1"])
+        self.assertEqual(
+            [worker.name for worker in self.first.workers()], ["workers/host-0", "workers/host-1"]
+        )
         state.delete(wait=20)
 
     def test_a_process_that_ends_in_the_middle_of_its_calls_ends_in_order(self):
-        """With an open stream in another thread, with and without close(), and by an exit of its own."""
+        """With an open stream in another thread, with and without close(), and by an exit of its
+        own."""
         env = {**os.environ, "REMESH_SOCKET": self.cluster.worker_socket("host-0")}
         for attempt in range(3):
             for mode, code in (("open", 0), ("closed", 0), ("exit", 3)):
                 name = f"jobs/test/states/{mode}-{attempt}"
-                ended = subprocess.run([sys.executable, "-c", ENDING, mode, name], env=env, capture_output=True, text=True, check=False)
+                ended = subprocess.run(
+                    [sys.executable, "-c", ENDING, mode, name],
+                    env=env,
+                    capture_output=True,
+                    text=True,
+                    check=False,
+                )
                 self.assertEqual((ended.returncode, ended.stderr), (code, ""), mode)
                 self.first.state(name).delete(wait=20)
 

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A state is deleted while a host is away, and made anew: what the host still holds never shows up in the new one."""
+"""A state is deleted while a host is away, and made anew: what the host still holds never shows up
+in the new one."""
+
 import unittest
 
 import grpc
@@ -19,10 +21,14 @@ class RecreatedStateTest(ClusterTest):
     HOSTS, DEVICES_PER_HOST = 2, 1
 
     def get(self):
-        return self.controller.states.GetState(state_pb2.GetStateRequest(name=NAME), timeout=CALL_SECONDS)
+        return self.controller.states.GetState(
+            state_pb2.GetStateRequest(name=NAME), timeout=CALL_SECONDS
+        )
 
     def delete(self):
-        self.controller.states.DeleteState(state_pb2.DeleteStateRequest(name=NAME), timeout=CALL_SECONDS)
+        self.controller.states.DeleteState(
+            state_pb2.DeleteStateRequest(name=NAME), timeout=CALL_SECONDS
+        )
 
     def lose_host_1(self):
         self.cluster.workers["host-1"].kill()
@@ -31,7 +37,9 @@ class RecreatedStateTest(ClusterTest):
     def restart_host_1(self):
         self.cluster.start_worker("host-1")
         self.trainers.pop("host-1").close()
-        self.trainers["host-1"] = Trainer(self.cluster.server_address, self.cluster.worker_socket("host-1"))
+        self.trainers["host-1"] = Trainer(
+            self.cluster.server_address, self.cluster.worker_socket("host-1")
+        )
 
     def tearDown(self):
         self.delete()
@@ -64,7 +72,9 @@ class RecreatedStateTest(ClusterTest):
         self.create_and_write(NAME, NEW, ONE, ["host-0"])
         self.assertNotEqual(self.get().uid, uid)
         self.restart_host_1()
-        self.wait_until("host-1 has forgotten the old state", lambda: not self.readable_on_host_1(2))
+        self.wait_until(
+            "host-1 has forgotten the old state", lambda: not self.readable_on_host_1(2)
+        )
         self.move(NAME, 1, targets(NEW, BOTH))
         self.check_everywhere(NAME, 2, NEW)
 

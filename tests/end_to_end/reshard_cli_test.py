@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """remeshctl reshard: repeated by its request id, and waiting for a move that outlasts the wait."""
+
 import contextlib
 import json
 import os
@@ -21,8 +22,13 @@ class ReshardCommandTest(ClusterTest):
 
     def start(self, *words):
         """Starts remeshctl; the caller ends it."""
-        process = subprocess.Popen([BIN_DIR / "remeshctl", *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-                                   env={**os.environ, "REMESH_SERVER": self.cluster.server_address})
+        process = subprocess.Popen(
+            [BIN_DIR / "remeshctl", *words],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            env={**os.environ, "REMESH_SERVER": self.cluster.server_address},
+        )
         self.addCleanup(process.wait)
         self.addCleanup(process.kill)
         self.addCleanup(process.stdout.close)
@@ -43,22 +49,30 @@ class ReshardCommandTest(ClusterTest):
         return ("reshard", state, "-f", str(file), *words)
 
     def test_a_repeated_request_id_gives_the_same_execution(self):
-        """Regression: the second run took the generation to which the first had moved the state: REQUEST_ID_REUSED."""
+        """Regression: the second run took the generation to which the first had moved the state:
+        REQUEST_ID_REUSED."""
         state = "jobs/cli/states/repeated"
         self.create_and_write(state, ARRAYS, ROWS)
         words = self.reshard(state, COLUMNS, "--request-id", "night-1", "-o", "json")
         first, again = (json.loads(self.ctl(*words)[0]) for _ in range(2))
         self.assertEqual((first["phase"], first["name"]), ("SUCCEEDED", again["name"]))
-        self.assertEqual(json.loads(self.ctl("states", "get", state, "-o", "json")[0])["generation"], "2")
-        # The id of another request is still refused, and a later state of this name has its own ids.
-        self.assertIn("REQUEST_ID_REUSED", self.ctl(*self.reshard(state, ROWS, "--request-id", "night-1"), code=1)[1])
+        self.assertEqual(
+            json.loads(self.ctl("states", "get", state, "-o", "json")[0])["generation"], "2"
+        )
+        # The id of another request is still refused, and a later state of this name has its own
+        # ids.
+        self.assertIn(
+            "REQUEST_ID_REUSED",
+            self.ctl(*self.reshard(state, ROWS, "--request-id", "night-1"), code=1)[1],
+        )
         self.ctl("states", "delete", state)
         self.create_and_write(state, ARRAYS, ROWS)
         self.assertNotEqual(json.loads(self.ctl(*words)[0])["name"], first["name"])
 
     @contextlib.contextmanager
     def waiting(self, state, *words):
-        """A waiting remeshctl and the name of its execution, which cannot end before the block does."""
+        """A waiting remeshctl and the name of its execution, which cannot end before the block
+        does."""
         self.create_and_write(state, ARRAYS, ROWS)
         worker = self.cluster.workers["host-1"].popen
         worker.send_signal(signal.SIGSTOP)
@@ -94,7 +108,9 @@ class ReshardCommandTest(ClusterTest):
         self.assert_names(err, name)
 
     def test_an_execution_that_is_not_there_is_no_unknown_outcome(self):
-        self.assertIn("NOT_FOUND", self.ctl("executions", "watch", "jobs/cli/executions/none", code=1)[1])
+        self.assertIn(
+            "NOT_FOUND", self.ctl("executions", "watch", "jobs/cli/executions/none", code=1)[1]
+        )
 
 
 if __name__ == "__main__":

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The server goes and comes back between executions: states and generations are all there, and work goes on."""
+"""The server goes and comes back between executions: states and generations are all there, and work
+goes on."""
+
 import unittest
 
 import grpc
@@ -40,7 +42,10 @@ class ServerRestartTest(ClusterTest):
         self.check_everywhere(MOVED, generation, ARRAYS)
 
         self.cluster.start_server()
-        self.wait_until("every state is as it was", lambda: self._comparable(self._states()) == self._comparable(before))
+        self.wait_until(
+            "every state is as it was",
+            lambda: self._comparable(self._states()) == self._comparable(before),
+        )
         self.check_everywhere(MOVED, generation, ARRAYS)
         self.check_everywhere(FRESH, 1, ARRAYS)
         there = text_sharding("{devices=[2,3]<=[6]}", 0, 1, 2, 3, 4, 5)
@@ -52,15 +57,26 @@ class ServerRestartTest(ClusterTest):
     def _states(self):
         """Name -> state; empty while the server cannot be reached."""
         try:
-            listed = self.controller.states.ListStates(state_pb2.ListStatesRequest(), timeout=10, wait_for_ready=True)
+            listed = self.controller.states.ListStates(
+                state_pb2.ListStatesRequest(), timeout=10, wait_for_ready=True
+            )
             return {state.name: state for state in listed.states}
         except grpc.RpcError:
             return {}
 
     @staticmethod
     def _comparable(states):
-        return {name: (state.generation, state.phase, state.spec.SerializeToString(deterministic=True), state.sealed_shards,
-                       state.total_shards, state.total_bytes) for name, state in states.items()}
+        return {
+            name: (
+                state.generation,
+                state.phase,
+                state.spec.SerializeToString(deterministic=True),
+                state.sealed_shards,
+                state.total_shards,
+                state.total_bytes,
+            )
+            for name, state in states.items()
+        }
 
 
 class ExecutionsAfterRestartTest(ClusterTest):
@@ -75,7 +91,9 @@ class ExecutionsAfterRestartTest(ClusterTest):
 
     def _get(self, name):
         try:
-            return self.controller.reshards.GetExecution(reshard_pb2.GetExecutionRequest(name=name), timeout=10)
+            return self.controller.reshards.GetExecution(
+                reshard_pb2.GetExecutionRequest(name=name), timeout=10
+            )
         except grpc.RpcError as error:
             self.assertEqual(error.code(), grpc.StatusCode.UNAVAILABLE, error.details())
             return None

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A worker or the server dies around the commit of a state that is written once: the state is committed whole, or not at all."""
+"""A worker or the server dies around the commit of a state that is written once: the state is
+committed whole, or not at all."""
+
 import shutil
 import unittest
 
@@ -25,7 +27,9 @@ class WriteOnceTest(ClusterTest):
         self.create()
 
     def tearDown(self):
-        self.controller.states.DeleteState(state_pb2.DeleteStateRequest(name=self.name), timeout=CALL_SECONDS)
+        self.controller.states.DeleteState(
+            state_pb2.DeleteStateRequest(name=self.name), timeout=CALL_SECONDS
+        )
 
     def create(self):
         state = self.state_of(self.name, ARRAYS, BOTH)
@@ -33,13 +37,17 @@ class WriteOnceTest(ClusterTest):
         self.uid = self.controller.create_state(state).uid
 
     def get(self) -> state_pb2.State:
-        return self.controller.states.GetState(state_pb2.GetStateRequest(name=self.name), timeout=CALL_SECONDS)
+        return self.controller.states.GetState(
+            state_pb2.GetStateRequest(name=self.name), timeout=CALL_SECONDS
+        )
 
     def local(self, host: str):
         return self.trainers[host].local
 
     def read(self, host: str, **wait) -> local_pb2.ShardsResponse:
-        request = local_pb2.GetShardsRequest(state=self.name, generation=1, state_uid=self.uid, **wait)
+        request = local_pb2.GetShardsRequest(
+            state=self.name, generation=1, state_uid=self.uid, **wait
+        )
         return self.local(host).GetShards(request, timeout=CALL_SECONDS, wait_for_ready=True)
 
     def refused(self, call, *args) -> str:
@@ -51,7 +59,9 @@ class WriteOnceTest(ClusterTest):
     def restart(self, wait: bool = True) -> None:
         self.cluster.start_worker(VICTIM, wait=wait)
         self.trainers.pop(VICTIM).close()
-        self.trainers[VICTIM] = Trainer(self.cluster.server_address, self.cluster.worker_socket(VICTIM))
+        self.trainers[VICTIM] = Trainer(
+            self.cluster.server_address, self.cluster.worker_socket(VICTIM)
+        )
 
     def test_killed_between_its_seal_and_the_commit(self):
         self.write_everywhere(self.name, ARRAYS, [VICTIM])
@@ -61,8 +71,14 @@ class WriteOnceTest(ClusterTest):
         self.restart(wait=False)
         self.assertEqual(self.refused(self.read, VICTIM), "GENERATION_NOT_FOUND")
         local = self.local(VICTIM)
-        self.assertEqual(self.refused(local.Unseal, local_pb2.UnsealRequest(state=self.name, write="2")), "WRITE_ONCE")
-        self.assertEqual(self.refused(local.Release, local_pb2.ReleaseRequest(state=self.name)), "GENERATION_READABLE")
+        self.assertEqual(
+            self.refused(local.Unseal, local_pb2.UnsealRequest(state=self.name, write="2")),
+            "WRITE_ONCE",
+        )
+        self.assertEqual(
+            self.refused(local.Release, local_pb2.ReleaseRequest(state=self.name)),
+            "GENERATION_READABLE",
+        )
         self.cluster.start_server()
         self.cluster.wait_workers()
         self.assertEqual(self.get().phase, state_pb2.State.BUILDING)
@@ -88,7 +104,10 @@ class WriteOnceTest(ClusterTest):
         self.restart()
         self.wait_until("the host has lost its shards", lambda: VICTIM in self.get().lost_hosts)
         request = local_pb2.AllocateRequest(state=self.name, wait=True)
-        self.assertEqual(self.refused(lambda: self.local(VICTIM).Allocate(request, timeout=CALL_SECONDS)), "STATE_COMMITTED")
+        self.assertEqual(
+            self.refused(lambda: self.local(VICTIM).Allocate(request, timeout=CALL_SECONDS)),
+            "STATE_COMMITTED",
+        )
         self.assertNotEqual(self.get().phase, state_pb2.State.BUILDING)
 
     def test_a_process_of_an_earlier_world_seals_nothing(self):
@@ -96,15 +115,22 @@ class WriteOnceTest(ClusterTest):
         self.tearDown()
         self.create()
         request = local_pb2.AllocateRequest(state=self.name, wait=True, state_uid=self.uid)
-        self.assertEqual(self.local("host-0").Allocate(request, timeout=CALL_SECONDS).state_uid, self.uid)
+        self.assertEqual(
+            self.local("host-0").Allocate(request, timeout=CALL_SECONDS).state_uid, self.uid
+        )
         late = local_pb2.SealRequest(state=self.name, state_uid=former)
         self.assertEqual(self.refused(self.local("host-0").Seal, late), "STATE_REPLACED")
         self.assertEqual(self.get().sealed_shards, 0)
 
     def test_a_trainer_learns_all_from_its_worker(self):
         host = self.local(VICTIM).GetHost(local_pb2.GetHostRequest(wait=True), timeout=CALL_SECONDS)
-        self.assertEqual((host.host, host.server_address, host.attached), (VICTIM, self.cluster.server_address, True))
-        self.assertEqual([device.id for device in host.devices], list(self.cluster.device_ids(VICTIM)))
+        self.assertEqual(
+            (host.host, host.server_address, host.attached),
+            (VICTIM, self.cluster.server_address, True),
+        )
+        self.assertEqual(
+            [device.id for device in host.devices], list(self.cluster.device_ids(VICTIM))
+        )
         self.assertTrue(host.cluster_uid)
 
 

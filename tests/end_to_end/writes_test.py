@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Trainers write a state again, each at its own time: it is READY, moves and is DEGRADED only with the shards of one write."""
+"""Trainers write a state again, each at its own time: it is READY, moves and is DEGRADED only with
+the shards of one write."""
+
 import unittest
 
 import grpc
@@ -20,10 +22,15 @@ class WritesTest(ClusterTest):
     HOSTS, DEVICES_PER_HOST = 2, 1
 
     def get(self, name: str) -> state_pb2.State:
-        return self.controller.states.GetState(state_pb2.GetStateRequest(name=name), timeout=CALL_SECONDS)
+        return self.controller.states.GetState(
+            state_pb2.GetStateRequest(name=name), timeout=CALL_SECONDS
+        )
 
     def await_writes(self, name: str, writes: list) -> None:
-        self.wait_until(f"the writes are {writes}", lambda: [(one.host, one.write) for one in self.get(name).host_writes] == writes)
+        self.wait_until(
+            f"the writes are {writes}",
+            lambda: [(one.host, one.write) for one in self.get(name).host_writes] == writes,
+        )
         self.assertEqual(self.get(name).phase, state_pb2.State.BUILDING)
 
     def rewrite(self, name: str, host: str, write: str) -> None:
@@ -48,7 +55,10 @@ class WritesTest(ClusterTest):
         self.create_and_write(name, OLD, ROWS)
         self.rewrite(name, "host-1", "7")
         self.await_writes(name, [("host-0", ""), ("host-1", "7")])
-        self.assertIn("is BUILDING, not READY; no write on host-0, write 7 on host-1", self.refused(name, 1, targets(NEW, COLUMNS)).details())
+        self.assertIn(
+            "is BUILDING, not READY; no write on host-0, write 7 on host-1",
+            self.refused(name, 1, targets(NEW, COLUMNS)).details(),
+        )
         self.restart("host-1")
         self.await_writes(name, [("host-0", ""), ("host-1", "7")])
         self.rewrite(name, "host-0", "7")
@@ -63,9 +73,14 @@ class WritesTest(ClusterTest):
         self.create_and_write(name, NEW, COPIES)
         self.cluster.workers["host-1"].kill()
         try:
-            self.wait_until("it is DEGRADED", lambda: self.get(name).phase == state_pb2.State.DEGRADED)
+            self.wait_until(
+                "it is DEGRADED", lambda: self.get(name).phase == state_pb2.State.DEGRADED
+            )
             refusal = self.refused(name, 1, targets(NEW, ONE))
-            self.assertIn(f"remeshctl reshard {name} -f TARGETS --lose-absent-hosts (or --lost-devices 1) ", refusal.details())
+            self.assertIn(
+                f"remeshctl reshard {name} -f TARGETS --lose-absent-hosts (or --lost-devices 1) ",
+                refusal.details(),
+            )
             self.assertEqual(errors.error_info(refusal).metadata["lost_device_ids"], "1")
             self.move(name, 1, targets(NEW, ONE), plan_pb2.PlanOptions(lost_device_ids=[1]))
             self.assertEqual(self.get(name).phase, state_pb2.State.READY)

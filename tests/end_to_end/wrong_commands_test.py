@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Wrong commands of remeshctl and what it says: tests/data/wrong_commands.txt, compared exactly.
 
-REMESH_WRITE=1 writes what it says now into the file: read every message that changed as a user who has nothing but it.
+REMESH_WRITE=1 writes what it says now into the file: read every message that changed as a user who
+has nothing but it.
 """
+
 import concurrent.futures
 import os
 import pathlib
@@ -41,7 +43,8 @@ spec:
 
 
 def cases(text: str) -> list:
-    """(command, what it says, its exit code) for each case of the file: "$ command", lines, "[code]"."""
+    """(command, what it says, its exit code) for each case of the file: "$ command", lines,
+    "[code]"."""
     found = re.findall(r"(?ms)^\$ (.*?)$\n(.*?)^\[(\d+)\]$", text)
     assert len(found) == len(re.findall(r"(?m)^\$ ", text)), "a case lacks its [code]"
     return [(command, said, int(code)) for command, said, code in found]
@@ -55,27 +58,56 @@ class WrongCommandsTest(ClusterTest):
         super().setUpClass()
         cls.folder = pathlib.Path(tempfile.mkdtemp(prefix="remesh-wrong-"))
         cls.addClassCleanup(shutil.rmtree, cls.folder)
-        files = {"move.yaml": MOVE, "targets.yaml": TARGETS, "state.yaml": STATE,
-                 "typo.yaml": TARGETS.replace("name: w,", "name: v,"), "notyaml.yaml": "arrays: [\n", "there.plan": "x"}
+        files = {
+            "move.yaml": MOVE,
+            "targets.yaml": TARGETS,
+            "state.yaml": STATE,
+            "typo.yaml": TARGETS.replace("name: w,", "name: v,"),
+            "notyaml.yaml": "arrays: [\n",
+            "there.plan": "x",
+        }
         for name, text in files.items():
             (cls.folder / name).write_text(text)
         (cls.folder / "in").mkdir()
-        (cls.folder / "config.yaml").write_text(f'contexts:\n  prod: {{server: "{cls.cluster.server_address}"}}\n')
+        (cls.folder / "config.yaml").write_text(
+            f'contexts:\n  prod: {{server: "{cls.cluster.server_address}"}}\n'
+        )
 
     def setUp(self):
-        rows = sharding_pb2.Sharding(hlo_text="{devices=[4,1]<=[4]}", devices=sharding_pb2.DeviceList(range=sharding_pb2.DeviceList.Range(start=0, count=4)))
+        rows = sharding_pb2.Sharding(
+            hlo_text="{devices=[4,1]<=[4]}",
+            devices=sharding_pb2.DeviceList(range=sharding_pb2.DeviceList.Range(start=0, count=4)),
+        )
         self.create_and_write(PARAMS, [Array("w", "f32", (8, 8))], rows)
         self.controller.create_state(self.state_of(BUILDING, [Array("w", "f32", (8, 8))], rows))
 
     def said(self, command: str) -> tuple:
-        environment = {"HOME": str(self.folder), "TERM": "dumb", "REMESH_SERVER": self.cluster.server_address, "REMESH_CONFIG": "config.yaml",
-                       "REMESH_SOCKET": self.cluster.worker_socket("host-0"), "PATH": f"{BIN_DIR.resolve()}:{os.environ['PATH']}"}
-        result = subprocess.run(["sh", "-c", command], cwd=self.folder, env=environment, capture_output=True, text=True, timeout=60, check=False)
+        environment = {
+            "HOME": str(self.folder),
+            "TERM": "dumb",
+            "REMESH_SERVER": self.cluster.server_address,
+            "REMESH_CONFIG": "config.yaml",
+            "REMESH_SOCKET": self.cluster.worker_socket("host-0"),
+            "PATH": f"{BIN_DIR.resolve()}:{os.environ['PATH']}",
+        }
+        result = subprocess.run(
+            ["sh", "-c", command],
+            cwd=self.folder,
+            env=environment,
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
         return self.plain(result.stdout + result.stderr), result.returncode
 
     def plain(self, text: str) -> str:
         """Without what differs from run to run."""
-        for value, name in ((self.cluster.server_address, "SERVER"), (self.cluster.worker_socket("host-0"), "SOCKET"), (str(self.folder), "FOLDER")):
+        for value, name in (
+            (self.cluster.server_address, "SERVER"),
+            (self.cluster.worker_socket("host-0"), "SOCKET"),
+            (str(self.folder), "FOLDER"),
+        ):
             text = text.replace(value, name)
         return text
 
@@ -85,10 +117,16 @@ class WrongCommandsTest(ClusterTest):
         with concurrent.futures.ThreadPoolExecutor(2) as pool:
             now = list(pool.map(self.said, [command for command, _, _ in wrong]))
         if os.environ.get("REMESH_WRITE"):
-            blocks = iter(f"$ {command}\n{said}[{code}]" for (command, _, _), (said, code) in zip(wrong, now))
+            blocks = iter(
+                f"$ {command}\n{said}[{code}]" for (command, _, _), (said, code) in zip(wrong, now)
+            )
             FILE.write_text(re.sub(r"(?ms)^\$ .*?^\[\d+\]$", lambda _: next(blocks), text))
         self.assertGreaterEqual(len(wrong), 110)
-        self.assertEqual(len({command for command, _, _ in wrong}), len(wrong), "a command is there more than once")
+        self.assertEqual(
+            len({command for command, _, _ in wrong}),
+            len(wrong),
+            "a command is there more than once",
+        )
         for (command, said, code), (said_now, code_now) in zip(wrong, now):
             with self.subTest(command):
                 self.assertEqual((said_now, code_now), (said, code))

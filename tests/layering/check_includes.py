@@ -9,11 +9,13 @@ elsewhere are printed too.
 
 Usage: check_includes.py REPOSITORY_ROOT. Prints each breach of the law and exits 1 if there is one.
 """
+
 import pathlib
 import re
 import sys
 
-# Folder -> folders that its files may include. "generated" stands for the headers that protoc writes.
+# Folder -> folders that its files may include. "generated" stands for the headers that protoc
+# writes.
 ALLOWED = {
     "base": set(),
     "planner": {"base"},
@@ -26,18 +28,48 @@ ALLOWED = {
 # Libraries that a folder may never see: the planner is pure.
 FORBIDDEN_LIBRARIES = {
     "base": ("google/protobuf", "grpc", "ucp/", "yaml-cpp", "prometheus", "sqlite3"),
-    "planner": ("google/protobuf", "grpc", "ucp/", "yaml-cpp", "prometheus", "sqlite3", "fstream", "chrono", "thread"),
+    "planner": (
+        "google/protobuf",
+        "grpc",
+        "ucp/",
+        "yaml-cpp",
+        "prometheus",
+        "sqlite3",
+        "fstream",
+        "chrono",
+        "thread",
+    ),
     "proto": ("grpcpp", "ucp/", "prometheus", "sqlite3"),
     "server": ("ucp/",),
 }
 # Folder -> its sub-folders in order: each may use itself and those before it. "" stands for the
 # folder's own files. Support for tests (testing/) has no place here, and may use all.
 SUBFOLDERS = {
-    "planner": ["values", "sharding", "canonical", "network", "atoms", "routing", "order", "schedule",
-                "plan", "codec", "", "report"],
+    "planner": [
+        "values",
+        "sharding",
+        "canonical",
+        "network",
+        "atoms",
+        "routing",
+        "order",
+        "schedule",
+        "plan",
+        "codec",
+        "",
+        "report",
+    ],
     "service": ["log", "process", "tls", "rpc", "front", "metrics", "settings"],
-    "server/controller": ["values", "leadership", "membership", "states", "executions", "reconcile",
-                          "watches", ""],
+    "server/controller": [
+        "values",
+        "leadership",
+        "membership",
+        "states",
+        "executions",
+        "reconcile",
+        "watches",
+        "",
+    ],
 }
 # Folders that use nothing else of their layer: what decides knows neither gRPC nor the journal.
 CLOSED = ("server/controller",)
@@ -79,11 +111,18 @@ def breaches(root: pathlib.Path):
 
 
 def is_product(path: pathlib.Path) -> bool:
-    return path.suffix in (".h", ".cc") and not path.stem.endswith("_test") and "testing" not in path.parts and path.stem != "report_test"
+    return (
+        path.suffix in (".h", ".cc")
+        and not path.stem.endswith("_test")
+        and "testing" not in path.parts
+        and path.stem != "report_test"
+    )
 
 
 def includes_of(path: pathlib.Path) -> list[str]:
-    return [match.group(2) for line in path.read_text().splitlines() if (match := INCLUDE.match(line))]
+    return [
+        match.group(2) for line in path.read_text().splitlines() if (match := INCLUDE.match(line))
+    ]
 
 
 def subfolder_of(path: str, folder: str) -> str:
@@ -97,7 +136,8 @@ def products(root: pathlib.Path, folder: str) -> list[pathlib.Path]:
 
 
 def order_breaches(root: pathlib.Path):
-    """Includes against the order of sub-folders, and files in a sub-folder without a place in it."""
+    """Includes against the order of sub-folders, and files in a sub-folder without a place in
+    it."""
     for folder, order in SUBFOLDERS.items():
         for path in products(root, folder):
             where = str(path.relative_to(root))
@@ -136,7 +176,11 @@ def rooms(root: pathlib.Path, folder: str) -> dict[str, set[str]]:
     graph: dict[str, set[str]] = {}
     for path in products(root, folder):
         room = str(path.relative_to(root).with_suffix(""))
-        used = {include.removesuffix(".h") for include in includes_of(path) if include.startswith(folder + "/")}
+        used = {
+            include.removesuffix(".h")
+            for include in includes_of(path)
+            if include.startswith(folder + "/")
+        }
         graph.setdefault(room, set()).update(used - {room})
     return graph
 
@@ -180,8 +224,11 @@ def folder_circles(root: pathlib.Path) -> list[list[str]]:
     for layer in ALLOWED:
         for path in products(root, layer):
             folder = str(path.parent.relative_to(root))
-            used = {str(pathlib.PurePath(include).parent) for include in includes_of(path)
-                    if include.startswith(layer + "/")}
+            used = {
+                str(pathlib.PurePath(include).parent)
+                for include in includes_of(path)
+                if include.startswith(layer + "/")
+            }
             graph.setdefault(folder, set()).update(used - {folder})
     return [circle for circle in circles(graph) if len(circle) > 1]
 
@@ -197,7 +244,7 @@ def steps(root: pathlib.Path) -> list[tuple[str, str]]:
             home.setdefault(name, subfolder_of(str(path.relative_to(root)), "planner"))
     text = (root / "planner/make_plan.cc").read_text()
     begin = text.index("MakePlan(const CanonicalRequest")
-    order = text[begin:] + text[: begin]  # MakePlan() itself, then the steps that it calls
+    order = text[begin:] + text[:begin]  # MakePlan() itself, then the steps that it calls
     return [(home.get(name, "?"), name) for name in STEP.findall(order) if name != "MakePlan"]
 
 
@@ -210,7 +257,8 @@ def step_breaches(root: pathlib.Path):
 
 
 def namespace_breaches(root: pathlib.Path):
-    """Each library has a namespace of its own; base/ is remesh itself. So two libraries may give one name to two things."""
+    """Each library has a namespace of its own; base/ is remesh itself. So two libraries may give
+    one name to two things."""
     for folder in ALLOWED:
         own = "remesh" if folder == "base" else f"remesh::{folder}"
         for path in products(root, folder):
@@ -222,12 +270,21 @@ def namespace_breaches(root: pathlib.Path):
 
 def main() -> int:
     root = pathlib.Path(sys.argv[1])
-    found = [*breaches(root), *order_breaches(root), *closed_breaches(root), *private_breaches(root),
-             *room_circles(root), *step_breaches(root), *namespace_breaches(root)]
+    found = [
+        *breaches(root),
+        *order_breaches(root),
+        *closed_breaches(root),
+        *private_breaches(root),
+        *room_circles(root),
+        *step_breaches(root),
+        *namespace_breaches(root),
+    ]
     print("\n".join(found) or "the include graph keeps to the layers")
     for circle in folder_circles(root):
         print("folders that include each other:", " ".join(circle))
-    print("MakePlan():", " -> ".join(f"{step} ({floor or 'planner'})" for floor, step in steps(root)))
+    print(
+        "MakePlan():", " -> ".join(f"{step} ({floor or 'planner'})" for floor, step in steps(root))
+    )
     return 1 if found else 0
 
 

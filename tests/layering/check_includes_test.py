@@ -1,6 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
 """Plants an include in each ordered sub-folder: check_includes.py must find those that point up."""
+
 import pathlib
 import sys
 import tempfile

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The Dockerfile and its script, without building an image."""
+
 import re
 import unittest
 
@@ -9,11 +10,18 @@ from support import ROOT, TOOLS, run
 
 class ImageTest(unittest.TestCase):
     def test_hadolint_has_nothing_to_say(self):
-        check = run(TOOLS / "hadolint", "--no-color", ROOT / "Dockerfile", ROOT / "helm" / "examples" / "Dockerfile")
+        check = run(
+            TOOLS / "hadolint",
+            "--no-color",
+            ROOT / "Dockerfile",
+            ROOT / "helm" / "examples" / "Dockerfile",
+        )
         self.assertEqual((check.returncode, check.stdout), (0, ""), check.stderr)
 
     def test_its_scripts_are_sound(self):
-        check = run("shellcheck", "-x", ROOT / "scripts" / "image", ROOT / "packaging" / "image" / "sbom")
+        check = run(
+            "shellcheck", "-x", ROOT / "scripts" / "image", ROOT / "packaging" / "image" / "sbom"
+        )
         self.assertEqual((check.returncode, check.stdout), (0, ""), check.stderr)
 
     def test_what_runs_has_no_rights(self):
@@ -30,20 +38,27 @@ class ImageTest(unittest.TestCase):
         text = (ROOT / "Dockerfile").read_text()
         self.assertRegex(text, r"(?m)^ARG NCCL=none$")
         self.assertIn("--require-hashes", text.split(" AS nccl-pypi")[1].split("\nFROM ")[0])
-        (pin,) = [line for line in (ROOT / "scripts" / "nccl.txt").read_text().splitlines() if not line.startswith("#")]
+        (pin,) = [
+            line
+            for line in (ROOT / "scripts" / "nccl.txt").read_text().splitlines()
+            if not line.startswith("#")
+        ]
         self.assertRegex(pin, r"^nvidia-nccl-cu13==[0-9.]+ --hash=sha256:[0-9a-f]{64}$")
 
     def test_an_image_for_gpus_wants_binaries_for_them(self):
         """Else it would start, and refuse `device: cuda` on every node."""
         cache = ROOT / "build" / "release" / "CMakeCache.txt"
-        if not (ROOT / "build" / "release" / "bin" / "remeshctl").exists() or re.search(r"(?m)^REMESH_NVCC:FILEPATH=/", cache.read_text()):
+        if not (ROOT / "build" / "release" / "bin" / "remeshctl").exists() or re.search(
+            r"(?m)^REMESH_NVCC:FILEPATH=/", cache.read_text()
+        ):
             self.skipTest("build/release has the CUDA device, or is not built")
         check = run(ROOT / "scripts" / "image", "--nccl")
         self.assertEqual(check.returncode, 1)
         self.assertRegex(check.stderr, "has no CUDA device|apt-get install")
 
     def test_the_parts_list_is_one(self):
-        """SPDX: an id of letters, digits, dots and dashes for every package, each with its version."""
+        """SPDX: an id of letters, digits, dots and dashes for every package, each with its
+        version."""
         document = run("sh", ROOT / "packaging" / "image" / "sbom")
         self.assertEqual(document.returncode, 0, document.stderr)
         self.assertTrue(document.stdout.startswith("SPDXVersion: SPDX-2.3\n"))

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What operators read names only what exists: commands, flags, settings, reasons, series, values of the chart, files."""
+"""What operators read names only what exists: commands, flags, settings, reasons, series, values of
+the chart, files."""
+
 import re
 import sys
 import unittest
@@ -13,7 +15,13 @@ from support import CHART, ROOT, metric_table
 sys.path.insert(0, str(ROOT / "tests" / "cluster"))
 from readme import install_commands  # noqa: E402
 
-PAGES = sorted([ROOT / "docs" / "operations.md", CHART / "README.md", *(ROOT / "docs" / "runbooks").glob("*.md")])
+PAGES = sorted(
+    [
+        ROOT / "docs" / "operations.md",
+        CHART / "README.md",
+        *(ROOT / "docs" / "runbooks").glob("*.md"),
+    ]
+)
 SOURCES = ["base", "client", "planner", "proto", "server", "service", "worker"]
 NOT_OURS = {"grafana_dashboard"}  # what Grafana's sidecar looks for
 NOT_REASONS = {"REMESH_SERVER", "UCX_NET_DEVICES", "UCX_TLS", "NOT_SERVING"}
@@ -25,7 +33,9 @@ def commands() -> dict:
     for path in (ROOT / "client" / "commands").glob("*.cc"):
         text = path.read_text()
         for name in re.findall(r'\bapp\.add_subcommand\(\s*"(\w+)"', text):
-            result[name] = set(re.findall(r'\badd\(\s*"([\w-]+)"', text)) | set(re.findall(r'\w+->add_subcommand\(\s*"([\w-]+)"', text))
+            result[name] = set(re.findall(r'\badd\(\s*"([\w-]+)"', text)) | set(
+                re.findall(r'\w+->add_subcommand\(\s*"([\w-]+)"', text)
+            )
     result["plans"] |= {"precompute"}
     return result
 
@@ -34,7 +44,9 @@ def code(text: str) -> list:
     """Everything between backticks, a line each; files of other programs left out."""
     blocks = re.findall(r"(?ms)^```\n(.*?)^```", text)
     rest = re.sub(r"(?ms)^```\w*\n.*?^```", "", text)
-    return [line for block in blocks for line in block.splitlines()] + re.findall(r"`([^`\n]+)`", rest)
+    return [line for block in blocks for line in block.splitlines()] + re.findall(
+        r"`([^`\n]+)`", rest
+    )
 
 
 class ManualTest(unittest.TestCase):
@@ -70,7 +82,9 @@ class ManualTest(unittest.TestCase):
         self.check_lines(check)
 
     def test_reasons_exist(self):
-        sources = "".join(path.read_text() for folder in SOURCES for path in (ROOT / folder).rglob("*.cc"))
+        sources = "".join(
+            path.read_text() for folder in SOURCES for path in (ROOT / folder).rglob("*.cc")
+        )
 
         def check(line):
             for reason in re.findall(r"\b[A-Z]+(?:_[A-Z]+)+\b", line):
@@ -80,15 +94,25 @@ class ManualTest(unittest.TestCase):
         self.check_lines(check)
 
     def test_settings_and_values_exist(self):
-        """Words with an underscore are settings, series or fields of the API; dotted ones that begin as a value of the chart are one."""
+        """Words with an underscore are settings, series or fields of the API; dotted ones that
+        begin as a value of the chart are one."""
         settings = {option.key for binary in ("server", "worker") for option in options_of(binary)}
         protos = "".join(path.read_text() for path in (ROOT / "proto").rglob("*.proto"))
         values = yaml.safe_load((CHART / "values.yaml").read_text())
 
         def check(line):
             for word in re.findall(r"(?<![\w./{-])[a-z]+(?:_[a-z0-9]+)+\b(?!\.py|\.cc|\.md)", line):
-                self.assertTrue(word in settings or word in NOT_OURS or word in metric_table() or re.search(rf"\b{word}\b", protos), word)
-            for path in re.findall(r"(?<![\w./-])(?:server|worker|monitoring|networkPolicy|image|joinToken)(?:\.\w+)+", line):
+                self.assertTrue(
+                    word in settings
+                    or word in NOT_OURS
+                    or word in metric_table()
+                    or re.search(rf"\b{word}\b", protos),
+                    word,
+                )
+            for path in re.findall(
+                r"(?<![\w./-])(?:server|worker|monitoring|networkPolicy|image|joinToken)(?:\.\w+)+",
+                line,
+            ):
                 if path.split(".")[-1] not in {"yaml", "service", "log", "db"}:
                     self.assertTrue(self.has(values, path.split(".")), path)
 
@@ -115,7 +139,9 @@ class ManualTest(unittest.TestCase):
                     self.assertTrue((page.parent / link).exists())
 
         def check(line):
-            for path in re.findall(r"(?<![\w/.])(?:docs|helm|scripts|packaging|client|server|worker)/[\w./-]+\w", line):
+            for path in re.findall(
+                r"(?<![\w/.])(?:docs|helm|scripts|packaging|client|server|worker)/[\w./-]+\w", line
+            ):
                 self.assertTrue((ROOT / path).exists(), path)
 
         self.check_lines(check)

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the tests of this folder share."""
+
 import os
 import pathlib
 import re
@@ -19,8 +20,16 @@ sys.path.insert(0, str(ROOT / "helm"))
 
 
 def run(*command, text: str = "") -> subprocess.CompletedProcess:
-    return subprocess.run([str(part) for part in command], input=text, capture_output=True, text=True, timeout=SECONDS, check=False, cwd=ROOT,
-                          env={**os.environ, **FAST})
+    return subprocess.run(
+        [str(part) for part in command],
+        input=text,
+        capture_output=True,
+        text=True,
+        timeout=SECONDS,
+        check=False,
+        cwd=ROOT,
+        env={**os.environ, **FAST},
+    )
 
 
 def binary(name: str):
@@ -30,7 +39,8 @@ def binary(name: str):
 
 
 def metric_table() -> dict:
-    """Name -> (type, labels) of every series in docs/metrics.md, which a test holds to what the binaries export."""
+    """Name -> (type, labels) of every series in docs/metrics.md, which a test holds to what the
+    binaries export."""
     table = {}
     for line in (ROOT / "docs" / "metrics.md").read_text().splitlines():
         cells = [cell.strip() for cell in line.strip("|").split("|")]
@@ -42,7 +52,20 @@ def metric_table() -> dict:
 # What Prometheus and the chart's PodMonitor add to every series.
 TARGET_LABELS = {"namespace", "job", "instance", "node", "pod", "container", "endpoint"}
 # Words of PromQL that look like names of series.
-PROMQL = {"and", "or", "unless", "on", "ignoring", "by", "without", "bool", "offset", "group_left", "group_right", "up"}
+PROMQL = {
+    "and",
+    "or",
+    "unless",
+    "on",
+    "ignoring",
+    "by",
+    "without",
+    "bool",
+    "offset",
+    "group_left",
+    "group_right",
+    "up",
+}
 
 
 def faults_of_query(query: str, recorded=()) -> list:
@@ -52,7 +75,9 @@ def faults_of_query(query: str, recorded=()) -> list:
     groups = re.findall(r"\b(?:by|without|on|ignoring)\s*\(([^)]*)\)", bare)
     bare = re.sub(r"\b(?:by|without|on|ignoring)\s*\([^)]*\)", " ", bare)
     allowed = set(TARGET_LABELS)
-    for name, labels in re.findall(r"(?<![\w.$])([a-zA-Z_:][\w:]*)\s*(\{[^}]*\})?(?!\w*\s*\()", bare):
+    for name, labels in re.findall(
+        r"(?<![\w.$])([a-zA-Z_:][\w:]*)\s*(\{[^}]*\})?(?!\w*\s*\()", bare
+    ):
         if name in PROMQL or name in recorded or re.fullmatch(r"[smhdy]|ms", name):
             allowed |= set(TARGET_LABELS)
             continue

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """One version everywhere; CMakeLists.txt is where it is decided."""
+
 import datetime
 import os
 import pathlib
@@ -11,7 +12,9 @@ import yaml
 import support
 from support import CHART, ROOT, binary, run
 
-VERSION = re.search(r"(?m)^project\(remesh VERSION (\d+\.\d+\.\d+) ", (ROOT / "CMakeLists.txt").read_text())[1]
+VERSION = re.search(
+    r"(?m)^project\(remesh VERSION (\d+\.\d+\.\d+) ", (ROOT / "CMakeLists.txt").read_text()
+)[1]
 KINDS = {"Added", "Changed", "Deprecated", "Removed", "Fixed", "Security"}
 
 
@@ -21,14 +24,21 @@ class VersionTest(unittest.TestCase):
         self.assertEqual((chart["version"], chart["appVersion"]), (VERSION, VERSION))
 
     def test_the_charts_guide(self):
-        tags = set(re.findall(r"remesh:(\d+\.\d+\.\d+)|`image\.tag: (\d+\.\d+\.\d+)-cuda`", (CHART / "README.md").read_text()))
+        tags = set(
+            re.findall(
+                r"remesh:(\d+\.\d+\.\d+)|`image\.tag: (\d+\.\d+\.\d+)-cuda`",
+                (CHART / "README.md").read_text(),
+            )
+        )
         self.assertEqual(tags, {(VERSION, ""), ("", VERSION)})
 
     def test_the_python_packages(self):
         dist = pathlib.Path(os.environ["REMESH_BIN_DIR"]).parent / "dist"
         if not dist.exists():
             self.skipTest("the wheel is not built")
-        self.assertEqual([wheel.name for wheel in dist.iterdir()], [f"remesh-{VERSION}-py3-none-any.whl"])
+        self.assertEqual(
+            [wheel.name for wheel in dist.iterdir()], [f"remesh-{VERSION}-py3-none-any.whl"]
+        )
 
     def test_the_binaries(self):
         for name in ("remesh-keeper", "remesh-server", "remesh-worker", "remeshctl"):
@@ -37,7 +47,8 @@ class VersionTest(unittest.TestCase):
             self.assertEqual(run(binary(name), "--version").stdout.split()[-1], VERSION)
 
     def test_the_changelog_is_in_its_form(self):
-        """Keep a Changelog 1.1: the newest first, each with its day or still open, changes under headings of six kinds."""
+        """Keep a Changelog 1.1: the newest first, each with its day or still open, changes under
+        headings of six kinds."""
         text = (ROOT / "CHANGELOG.md").read_text()
         versions = re.findall(r"(?m)^## \[(.+?)\](?: - (\d{4}-\d{2}-\d{2}))?$", text)
         self.assertEqual(len(versions), len(re.findall(r"(?m)^## ", text)))
@@ -45,7 +56,9 @@ class VersionTest(unittest.TestCase):
         days = [datetime.date.fromisoformat(day) for _, day in versions if day]
         self.assertEqual(days, sorted(days, reverse=True))
         self.assertLessEqual(set(re.findall(r"(?m)^### (.+)$", text)), KINDS)
-        self.assertTrue(all(re.search(r"(?m)^- ", part) for part in re.split(r"(?m)^### .+$", text)[1:]))
+        self.assertTrue(
+            all(re.search(r"(?m)^- ", part) for part in re.split(r"(?m)^### .+$", text)[1:])
+        )
 
 
 if __name__ == "__main__":

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What scripts/ctest-twice tells of tests that fail once, always or never."""
+
 import pathlib
 import subprocess
 import tempfile
@@ -17,14 +18,20 @@ class CtestTwiceTest(unittest.TestCase):
         self.lines = []
 
     def add(self, name, shell):
-        self.lines.append(f'add_test({name} sh -c [==[{shell}]==])')
+        self.lines.append(f"add_test({name} sh -c [==[{shell}]==])")
 
     def fails_once(self, name, fault):
         self.add(name, ONCE.format(folder=self.folder, name=name, fault=fault))
 
     def run_ctest(self, *arguments):
         (self.folder / "CTestTestfile.cmake").write_text("\n".join(self.lines) + "\n")
-        return subprocess.run([SCRIPT, self.folder, *arguments], check=False, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        return subprocess.run(
+            [SCRIPT, self.folder, *arguments],
+            check=False,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
 
     def flaky(self):
         return (self.folder / "flaky.txt").read_text().splitlines()

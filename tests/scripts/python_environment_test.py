@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """scripts/python-environment: it may be skipped only where there is no registry."""
+
 import hashlib
 import os
 import pathlib
@@ -22,12 +23,16 @@ class PythonEnvironmentTest(unittest.TestCase):
         self.registry.mkdir()
         shutil.copy(ROOT / "scripts" / "python-environment", self.root / "scripts")
         stubs = self.root / "scripts" / "torch-stubs"
-        stubs.write_text("#!/bin/sh\ntouch \"$1/stubs\"\n")
+        stubs.write_text('#!/bin/sh\ntouch "$1/stubs"\n')
         stubs.chmod(0o755)
 
     def pin(self, *names: str) -> None:
         """The last name is also that of the torch list: torch itself is large."""
-        lists = ("python-packages.txt", "python-packages-protobuf4.txt", "python-packages-torch.txt")
+        lists = (
+            "python-packages.txt",
+            "python-packages-protobuf4.txt",
+            "python-packages-torch.txt",
+        )
         for pins, name in zip(lists, (*names, names[-1])):
             wheel = self.registry / f"{name}-1.0-py3-none-any.whl"
             digest = hashlib.sha256(wheel.read_bytes()).hexdigest() if wheel.exists() else "0" * 64
@@ -37,13 +42,21 @@ class PythonEnvironmentTest(unittest.TestCase):
         info = f"{name}-1.0.dist-info"
         with zipfile.ZipFile(self.registry / f"{name}-1.0-py3-none-any.whl", "w") as wheel:
             wheel.writestr(f"{name}.py", "HERE = True\n")
-            wheel.writestr(f"{info}/METADATA", f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n")
+            wheel.writestr(
+                f"{info}/METADATA", f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n"
+            )
             wheel.writestr(f"{info}/WHEEL", WHEEL)
             wheel.writestr(f"{info}/RECORD", "")
 
     def run_script(self) -> subprocess.CompletedProcess:
         env = {**os.environ, "PIP_NO_INDEX": "1", "PIP_FIND_LINKS": str(self.registry)}
-        return subprocess.run([str(self.root / "scripts" / "python-environment")], env=env, capture_output=True, text=True, check=False)
+        return subprocess.run(
+            [str(self.root / "scripts" / "python-environment")],
+            env=env,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
 
     def test_no_registry(self):
         self.pin("one", "two")
@@ -63,7 +76,10 @@ class PythonEnvironmentTest(unittest.TestCase):
             self.publish(name)
         self.pin("one", "two")
         self.publish("one_more")
-        shutil.copy(self.registry / "one_more-1.0-py3-none-any.whl", self.registry / "one-1.0-py3-none-any.whl")
+        shutil.copy(
+            self.registry / "one_more-1.0-py3-none-any.whl",
+            self.registry / "one-1.0-py3-none-any.whl",
+        )
         self.assertEqual(self.run_script().returncode, 1)
         self.assertFalse((self.root / "build" / "venv").exists())
 
@@ -74,8 +90,12 @@ class PythonEnvironmentTest(unittest.TestCase):
         done = self.run_script()
         self.assertEqual(done.returncode, 0, done.stderr)
         python = self.root / "build" / "venv" / "bin" / "python"
-        self.assertEqual(subprocess.run([python, "-c", "import one, two"], check=False).returncode, 0)
-        self.assertEqual(len(list((self.root / "build" / "venv").glob("lib/*/site-packages/stubs"))), 1)
+        self.assertEqual(
+            subprocess.run([python, "-c", "import one, two"], check=False).returncode, 0
+        )
+        self.assertEqual(
+            len(list((self.root / "build" / "venv").glob("lib/*/site-packages/stubs"))), 1
+        )
         self.assertEqual(len(list((self.root / "build" / "wheels").iterdir())), 2)
         shutil.rmtree(self.registry)
         self.assertEqual(self.run_script().returncode, 0)  # nothing to do

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Which tests scripts/test-often chooses and how it runs them, in a small project of its own."""
+
 import json
 import pathlib
 import shutil
@@ -9,8 +10,18 @@ import unittest
 
 SCRIPT = pathlib.Path(__file__).parent.parent.parent / "scripts" / "test-often"
 FILES = {
-    "CMakePresets.json": json.dumps({"version": 3, "configurePresets": [{
-        "name": "release", "generator": "Ninja", "binaryDir": "${sourceDir}/build/${presetName}"}]}),
+    "CMakePresets.json": json.dumps(
+        {
+            "version": 3,
+            "configurePresets": [
+                {
+                    "name": "release",
+                    "generator": "Ninja",
+                    "binaryDir": "${sourceDir}/build/${presetName}",
+                }
+            ],
+        }
+    ),
     ".gitignore": "/build/\n",
     "CMakeLists.txt": """cmake_minimum_required(VERSION 3.25)
 project(small LANGUAGES CXX)
@@ -27,7 +38,8 @@ add_test(NAME walk COMMAND /usr/bin/python3 ${PROJECT_SOURCE_DIR}/tests/walk_tes
 """,
     "scripts/build": '#!/bin/sh\npreset=$1; shift\n[ $# -eq 0 ] || set -- --target "$@"\nexec cmake --build build/$preset "$@" >&2\n',
     "other_test.cc": "",
-    # Both note each run under the filter that it was given, in the file that their first argument names.
+    # Both note each run under the filter that it was given, in the file that their first argument
+    # names.
     "plain_test.cc": """#include <cstdio>
 #include <cstdlib>
 #define TEST(suite, name) void suite##name()
@@ -62,11 +74,19 @@ class TestOftenTest(unittest.TestCase):
         (self.root / "scripts" / "build").chmod(0o755)
         self.git("init", "-q", "-b", "main")
         self.commit()
-        subprocess.run(["cmake", "--preset", "release"], cwd=self.root, check=True, stdout=subprocess.DEVNULL)
-        subprocess.run(["scripts/build", "release"], cwd=self.root, check=True, stderr=subprocess.DEVNULL)
+        subprocess.run(
+            ["cmake", "--preset", "release"], cwd=self.root, check=True, stdout=subprocess.DEVNULL
+        )
+        subprocess.run(
+            ["scripts/build", "release"], cwd=self.root, check=True, stderr=subprocess.DEVNULL
+        )
 
     def git(self, *arguments):
-        subprocess.run(["git", "-c", "user.name=n", "-c", "user.email=e", *arguments], cwd=self.root, check=True)
+        subprocess.run(
+            ["git", "-c", "user.name=n", "-c", "user.email=e", *arguments],
+            cwd=self.root,
+            check=True,
+        )
 
     def commit(self):
         self.git("add", ".")
@@ -78,13 +98,28 @@ class TestOftenTest(unittest.TestCase):
                 file.write("\n")
 
     def often(self, *arguments, **environment):
-        return subprocess.run(["env", *(f"{name}={value}" for name, value in environment.items()), "scripts/test-often", *arguments],
-                              cwd=self.root, check=False, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        return subprocess.run(
+            [
+                "env",
+                *(f"{name}={value}" for name, value in environment.items()),
+                "scripts/test-often",
+                *arguments,
+            ],
+            cwd=self.root,
+            check=False,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
 
     def chosen(self, ref="HEAD"):
         answer = self.often("--list", ref)
         self.assertEqual(answer.returncode, 0, answer.stdout)
-        return sorted(line.removeprefix("test-often: ") for line in answer.stdout.splitlines() if line.startswith("test-often: "))
+        return sorted(
+            line.removeprefix("test-often: ")
+            for line in answer.stdout.splitlines()
+            if line.startswith("test-often: ")
+        )
 
     def test_what_did_not_change_is_not_chosen(self):
         self.assertEqual(self.chosen(), [])
@@ -113,7 +148,9 @@ class TestOftenTest(unittest.TestCase):
         self.change("testing/support.h", "tests/helper.py")
         self.assertEqual(self.chosen(), ["supported_test walk"])
         self.assertIn("test-often: walk\n", self.often("--list", "-R", "^w", "HEAD").stdout)
-        self.assertNotIn("test-often: supported_test", self.often("--list", "-R", "^w", "HEAD").stdout)
+        self.assertNotIn(
+            "test-often: supported_test", self.often("--list", "-R", "^w", "HEAD").stdout
+        )
 
     def test_a_test_that_nothing_runs_is_named(self):
         (self.root / "lonely_test.cc").write_text("")

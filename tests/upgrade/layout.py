@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What make_data.py writes and upgrade_test.py looks for. Archives of older versions hold the same: change nothing here, add."""
+"""What make_data.py writes and upgrade_test.py looks for. Archives of older versions hold the same:
+change nothing here, add."""
+
 import os
 import pathlib
 

@@ -1,11 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a cluster of this version leaves on disk, as a tar for upgrade tests of later versions: make_data.py ARCHIVE.
+"""What a cluster of this version leaves on disk, as a tar for upgrade tests of later versions:
+make_data.py ARCHIVE.
 
-Runs a server and two workers of REMESH_BIN_DIR and stops them. It leaves a state that was moved once,
-one that was sealed and never moved, one that was written once and committed, with a step set before,
-one that is not sealed, and one that was deleted while a host was away, so that only the other has
-confirmed. The archive has `journal/` (the server's files), `buffers/` (each worker's folder) and `made.json`, which says what must be found again.
+Runs a server and two workers of REMESH_BIN_DIR and stops them. It leaves a state that was moved
+once, one that was sealed and never moved, one that was written once and committed, with a step set
+before, one that is not sealed, and one that was deleted while a host was away, so that only the
+other has confirmed. The archive has `journal/` (the server's files), `buffers/` (each worker's
+folder) and `made.json`, which says what must be found again.
 """
+
 import json
 import pathlib
 import sys
@@ -25,16 +28,38 @@ SECONDS = 30.0
 
 
 def sharding(text: str) -> sharding_pb2.Sharding:
-    return sharding_pb2.Sharding(hlo_text=text, devices=sharding_pb2.DeviceList(ids=range(layout.DEVICES)))
+    return sharding_pb2.Sharding(
+        hlo_text=text, devices=sharding_pb2.DeviceList(ids=range(layout.DEVICES))
+    )
 
 
 def state(cluster: LocalCluster, name: str) -> state_pb2.State:
-    hosts = [topology_pb2.Host(name=host, device_ids=cluster.device_ids(host), nics=1, nic_bytes_per_second=1e9, fabric_bytes_per_second=1e10)
-             for host in cluster.host_names]
-    return state_pb2.State(name=name, spec=state_pb2.StateSpec(
-        topology=topology_pb2.Topology(hosts=hosts), shardings={"all": sharding(layout.ROWS)}, arrays=[
-            state_pb2.StateArray(name=array, shape=shape, element_type=kind, sharding=sharding_pb2.Sharding(ref="all"))
-            for array, kind, shape in layout.ARRAYS]))
+    hosts = [
+        topology_pb2.Host(
+            name=host,
+            device_ids=cluster.device_ids(host),
+            nics=1,
+            nic_bytes_per_second=1e9,
+            fabric_bytes_per_second=1e10,
+        )
+        for host in cluster.host_names
+    ]
+    return state_pb2.State(
+        name=name,
+        spec=state_pb2.StateSpec(
+            topology=topology_pb2.Topology(hosts=hosts),
+            shardings={"all": sharding(layout.ROWS)},
+            arrays=[
+                state_pb2.StateArray(
+                    name=array,
+                    shape=shape,
+                    element_type=kind,
+                    sharding=sharding_pb2.Sharding(ref="all"),
+                )
+                for array, kind, shape in layout.ARRAYS
+            ],
+        ),
+    )
 
 
 def write(cluster: LocalCluster, trainers: list, name: str) -> None:
@@ -42,11 +67,15 @@ def write(cluster: LocalCluster, trainers: list, name: str) -> None:
     created.write_once = name == layout.ONCE
     uid = trainers[0].create_state(created).uid
     if name == layout.ONCE:
-        trainers[0].states.UpdateState(state_pb2.UpdateStateRequest(name=name, uid=uid, step=layout.ONCE_STEP), timeout=SECONDS)
+        trainers[0].states.UpdateState(
+            state_pb2.UpdateStateRequest(name=name, uid=uid, step=layout.ONCE_STEP), timeout=SECONDS
+        )
     for trainer in trainers:
         for shard in trainer.allocate(name, SECONDS):
             info = shard.info
-            oracle.fill(shard.bytes, info.array, info.element_type, info.shape, info.box.lo, info.box.hi, 0)
+            oracle.fill(
+                shard.bytes, info.array, info.element_type, info.shape, info.box.lo, info.box.hi, 0
+            )
         trainer.seal(name)
     trainers[0].wait_ready(name, SECONDS)
 
@@ -63,11 +92,18 @@ def delete_on_one_host(cluster: LocalCluster, trainer: Trainer) -> None:
 
 
 def fill(cluster: LocalCluster) -> None:
-    trainers = [Trainer(cluster.server_address, cluster.worker_socket(host)) for host in cluster.host_names]
+    trainers = [
+        Trainer(cluster.server_address, cluster.worker_socket(host)) for host in cluster.host_names
+    ]
     for name in (layout.MOVED, layout.SEALED, layout.ONCE, layout.DELETED):
         write(cluster, trainers, name)
-    targets = reshard_pb2.Targets(shardings={"all": sharding(layout.COLUMNS)}, arrays=[
-        reshard_pb2.TargetArray(name=array, sharding=sharding_pb2.Sharding(ref="all")) for array, _, _ in layout.ARRAYS])
+    targets = reshard_pb2.Targets(
+        shardings={"all": sharding(layout.COLUMNS)},
+        arrays=[
+            reshard_pb2.TargetArray(name=array, sharding=sharding_pb2.Sharding(ref="all"))
+            for array, _, _ in layout.ARRAYS
+        ],
+    )
     trainers[0].wait_execution(trainers[0].start_reshard(layout.MOVED, 1, targets).name, SECONDS)
     trainers[0].create_state(state(cluster, layout.UNSEALED))
     for trainer in trainers:
@@ -79,13 +115,22 @@ def fill(cluster: LocalCluster) -> None:
 
 def main() -> None:
     archive = pathlib.Path(sys.argv[1])
-    with LocalCluster(layout.bin_dir(), layout.HOSTS, layout.DEVICES // layout.HOSTS, layout.BYTES) as cluster:
+    with LocalCluster(
+        layout.bin_dir(), layout.HOSTS, layout.DEVICES // layout.HOSTS, layout.BYTES
+    ) as cluster:
         fill(cluster)
         for process in (*cluster.workers.values(), cluster.server):
             process.stop()
         made = cluster.root / "made.json"
-        states = {layout.MOVED: "READY", layout.SEALED: "READY", layout.ONCE: "READY", layout.UNSEALED: "BUILDING"}
-        made.write_text(json.dumps({"version": remesh.__version__, "states": states, "generation": 2}))
+        states = {
+            layout.MOVED: "READY",
+            layout.SEALED: "READY",
+            layout.ONCE: "READY",
+            layout.UNSEALED: "BUILDING",
+        }
+        made.write_text(
+            json.dumps({"version": remesh.__version__, "states": states, "generation": 2})
+        )
         with tarfile.open(archive, "w") as files:
             files.add(made, "made.json")
             for path in sorted(cluster.root.glob("journal.db*")):

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """remesh.trainer against a planner and a worker that only pretend, in this process."""
+
 import concurrent.futures
 import contextlib
 import gc
@@ -25,10 +26,20 @@ from waiting import wait_until
 
 from remesh import errors, lending
 from remesh.trainer import ExecutionFailed, Trainer
-from remesh.v1 import (local_pb2, local_pb2_grpc, reshard_pb2, reshard_pb2_grpc, sharding_pb2, state_pb2, state_pb2_grpc)
+from remesh.v1 import (
+    local_pb2,
+    local_pb2_grpc,
+    reshard_pb2,
+    reshard_pb2_grpc,
+    sharding_pb2,
+    state_pb2,
+    state_pb2_grpc,
+)
 
 STATE = "jobs/a/states/b"
-_INFO = error_details_pb2.ErrorInfo(reason="WORKER_LOST", domain="remesh", metadata={"host": "host-1"})
+_INFO = error_details_pb2.ErrorInfo(
+    reason="WORKER_LOST", domain="remesh", metadata={"host": "host-1"}
+)
 
 
 def _details(info=_INFO, code=14):
@@ -58,11 +69,29 @@ class FakeWorker(local_pb2_grpc.LocalServiceServicer):
         if self.hangs:
             context.abort(grpc.StatusCode.DEADLINE_EXCEEDED, "Deadline Exceeded")
         common = {"path": str(self.path), "device": 4}
-        return local_pb2.ShardsResponse(generation=1, shards=[
-            local_pb2.Shard(array="w", box=sharding_pb2.Box(lo=[2, 0], hi=[4, 3]), element_type="bf16", offset=0, bytes=12,
-                            shape=[4, 3], **common),
-            local_pb2.Shard(array="q", box=sharding_pb2.Box(lo=[0], hi=[3]), element_type="s4", offset=64, bytes=2, shape=[3],
-                            **common)])
+        return local_pb2.ShardsResponse(
+            generation=1,
+            shards=[
+                local_pb2.Shard(
+                    array="w",
+                    box=sharding_pb2.Box(lo=[2, 0], hi=[4, 3]),
+                    element_type="bf16",
+                    offset=0,
+                    bytes=12,
+                    shape=[4, 3],
+                    **common,
+                ),
+                local_pb2.Shard(
+                    array="q",
+                    box=sharding_pb2.Box(lo=[0], hi=[3]),
+                    element_type="s4",
+                    offset=64,
+                    bytes=2,
+                    shape=[3],
+                    **common,
+                ),
+            ],
+        )
 
     def GetShards(self, request, context):
         """A generation may be retired between the answer and the mapping."""
@@ -92,8 +121,8 @@ class FakeWorker(local_pb2_grpc.LocalServiceServicer):
 
 
 class FakeHandles:
-    """The worker's socket of handles. `has` says whether the worker has memory of the lease open, each time that it is asked; None: it gives
-    no answer. leases: how many stand."""
+    """The worker's socket of handles. `has` says whether the worker has memory of the lease open,
+    each time that it is asked; None: it gives no answer. leases: how many stand."""
 
     def __init__(self, path):
         self.has, self.asked, self.leases = itertools.repeat(False), 0, 0
@@ -109,7 +138,9 @@ class FakeHandles:
     def _accept(self):
         with contextlib.suppress(OSError):
             while True:
-                threading.Thread(target=self._answer, args=(self._server.accept()[0],), daemon=True).start()
+                threading.Thread(
+                    target=self._answer, args=(self._server.accept()[0],), daemon=True
+                ).start()
 
     def _answer(self, end):
         lease = 0
@@ -161,7 +192,9 @@ class FakePlanner(reshard_pb2_grpc.ReshardServiceServicer, state_pb2_grpc.StateS
             yield state_pb2.State(name=request.name, phase=state_pb2.State.READY)
 
     def GetState(self, request, context):
-        context.set_trailing_metadata((("grpc-status-details-bin", _details().SerializeToString()),))
+        context.set_trailing_metadata(
+            (("grpc-status-details-bin", _details().SerializeToString()),)
+        )
         context.abort(grpc.StatusCode.UNAVAILABLE, "host-1 is lost")
 
 
@@ -216,8 +249,13 @@ class TrainerTest(unittest.TestCase):
     def test_a_deadline_says_what_was_waited_for(self):
         trainer = self.start()
         self.worker.hangs = True
-        for wait, what in ((lambda: trainer.allocate("jobs/a/states/b", 0.2), "jobs/a/states/b lies on this host"),
-                           (lambda: trainer.read("jobs/a/states/b", 9, 0.2), "generation 9 of jobs/a/states/b is committed on this host")):
+        for wait, what in (
+            (lambda: trainer.allocate("jobs/a/states/b", 0.2), "jobs/a/states/b lies on this host"),
+            (
+                lambda: trainer.read("jobs/a/states/b", 9, 0.2),
+                "generation 9 of jobs/a/states/b is committed on this host",
+            ),
+        ):
             with self.assertRaises(grpc.RpcError) as late:
                 wait()
             self.assertEqual(late.exception.code(), grpc.StatusCode.DEADLINE_EXCEEDED)
@@ -236,14 +274,24 @@ class TrainerTest(unittest.TestCase):
     @unittest.skipIf(sys.version_info < (3, 11), "errors have no notes")
     def test_a_state_that_does_not_become_ready_says_why(self):
         State, HostWrite = state_pb2.State, state_pb2.HostWrite
-        for stays, why in ((State(phase=State.DEGRADED, lost_hosts=["host-1"]), "DEGRADED; lost: host-1"),
-                           (State(phase=State.BUILDING, host_writes=[HostWrite(host="host-0", write="7"), HostWrite(host="host-1")]),
-                            "BUILDING; of different writes: 7 on host-0, no write on host-1")):
+        for stays, why in (
+            (State(phase=State.DEGRADED, lost_hosts=["host-1"]), "DEGRADED; lost: host-1"),
+            (
+                State(
+                    phase=State.BUILDING,
+                    host_writes=[HostWrite(host="host-0", write="7"), HostWrite(host="host-1")],
+                ),
+                "BUILDING; of different writes: 7 on host-0, no write on host-1",
+            ),
+        ):
             trainer = self.start()
             self.planner.stays = stays
             with self.assertRaises(grpc.RpcError) as late:
                 trainer.wait_ready(STATE, 1)
-            self.assertEqual(late.exception.__notes__, [f"after 1 s of waiting until {STATE} is READY; it is {why}"])
+            self.assertEqual(
+                late.exception.__notes__,
+                [f"after 1 s of waiting until {STATE} is READY; it is {why}"],
+            )
 
     def test_a_start_whose_answer_was_lost_is_asked_again_with_the_same_id(self):
         targets = reshard_pb2.Targets(arrays=[reshard_pb2.TargetArray(name="w")])
@@ -253,9 +301,13 @@ class TrainerTest(unittest.TestCase):
         self.assertEqual(len(first.request_id), 36)
 
     def test_a_start_carries_plan_id_and_deadline(self):
-        self.start().start_reshard(STATE, 3, plan="plans/p", request_id="mine", deadline_seconds=1.5)
+        self.start().start_reshard(
+            STATE, 3, plan="plans/p", request_id="mine", deadline_seconds=1.5
+        )
         request = self.planner.starts[-1]
-        self.assertEqual((request.plan, request.request_id, request.expected_generation), ("plans/p", "mine", 3))
+        self.assertEqual(
+            (request.plan, request.request_id, request.expected_generation), ("plans/p", "mine", 3)
+        )
         self.assertEqual(request.deadline.ToTimedelta().total_seconds(), 1.5)
         self.assertFalse(request.HasField("targets"))
         self.assertFalse(request.lose_absent_hosts)
@@ -268,8 +320,11 @@ class TrainerTest(unittest.TestCase):
     def test_a_failure_says_why(self):
         with self.assertRaises(ExecutionFailed) as failure:
             self.start(reshard_pb2.Execution.FAILED).wait_execution("jobs/a/executions/1", 10)
-        self.assertEqual(str(failure.exception), "jobs/a/executions/1 ended in FAILED: "
-                         "UNAVAILABLE (WORKER_LOST): host-1 is lost [host=host-1]")
+        self.assertEqual(
+            str(failure.exception),
+            "jobs/a/executions/1 ended in FAILED: "
+            "UNAVAILABLE (WORKER_LOST): host-1 is lost [host=host-1]",
+        )
 
     def test_a_write_is_named_in_every_call_that_takes_one(self):
         trainer = self.start()
@@ -277,17 +332,34 @@ class TrainerTest(unittest.TestCase):
         trainer.unseal(STATE, write="7")
         trainer.seal(STATE, write="7")
         trainer.unseal(STATE, write="9")
-        trainer.seal(STATE)  # another process may have begun a write since: the name is that of ours
+        trainer.seal(
+            STATE
+        )  # another process may have begun a write since: the name is that of ours
         trainer.seal(STATE)
-        memory = types.SimpleNamespace(kind="sim", device_uuid="sim:0", bytes=64, ipc=lending.Allocation(bytes(64), 64))
+        memory = types.SimpleNamespace(
+            kind="sim", device_uuid="sim:0", bytes=64, ipc=lending.Allocation(bytes(64), 64)
+        )
         trainer.lend(STATE, [memory], [], write="8")
-        self.assertEqual(self.worker.writes, [("Seal", ""), ("Unseal", "7"), ("Seal", "7"),
-                                              ("Unseal", "9"), ("Seal", "9"), ("Seal", ""), ("Lend", "8")])
+        self.assertEqual(
+            self.worker.writes,
+            [
+                ("Seal", ""),
+                ("Unseal", "7"),
+                ("Seal", "7"),
+                ("Unseal", "9"),
+                ("Seal", "9"),
+                ("Seal", ""),
+                ("Lend", "8"),
+            ],
+        )
         trainer.close()
 
     def _lend(self, trainer, state=STATE, cells=None):
-        """Lends memory that a handle names. Returns a weak reference to the memory, which is also appended to `cells`."""
-        memory = types.SimpleNamespace(kind="sim", device_uuid="sim:0", bytes=64, ipc=lending.Allocation(bytes(64), 64))
+        """Lends memory that a handle names. Returns a weak reference to the memory, which is also
+        appended to `cells`."""
+        memory = types.SimpleNamespace(
+            kind="sim", device_uuid="sim:0", bytes=64, ipc=lending.Allocation(bytes(64), 64)
+        )
         memory.cell = Memory()
         cell = weakref.ref(memory.cell)
         if cells is not None:
@@ -299,7 +371,9 @@ class TrainerTest(unittest.TestCase):
         trainer = self.start()
         memory = self._lend(trainer)
         held = []
-        self.handles.has = (held.append(memory() is not None) or answer for answer in (True, True, False))
+        self.handles.has = (
+            held.append(memory() is not None) or answer for answer in (True, True, False)
+        )
         trainer.close()
         self.assertEqual(held, [True, True, True], "asked until it was no, with the memory kept")
         self.assertIsNone(memory())
@@ -325,7 +399,9 @@ class TrainerTest(unittest.TestCase):
         trainer = self.start()
         memory = self._lend(trainer)
         self.handles.has = itertools.repeat(True)
-        with mock.patch("time.sleep", side_effect=KeyboardInterrupt), self.assertRaises(KeyboardInterrupt):
+        with mock.patch("time.sleep", side_effect=KeyboardInterrupt), self.assertRaises(
+            KeyboardInterrupt
+        ):
             trainer.close()
         self.assertIsNotNone(memory())
 
@@ -333,7 +409,9 @@ class TrainerTest(unittest.TestCase):
         trainer = self.start()
         memory = self._lend(trainer)
         self.handles.has = itertools.repeat(True)
-        with mock.patch("remesh.lending.Lease.close", side_effect=KeyboardInterrupt), self.assertRaises(KeyboardInterrupt):
+        with mock.patch(
+            "remesh.lending.Lease.close", side_effect=KeyboardInterrupt
+        ), self.assertRaises(KeyboardInterrupt):
             trainer.close()
         self.assertIsNotNone(memory())
 
@@ -341,7 +419,9 @@ class TrainerTest(unittest.TestCase):
         trainer, cells = self.start(), []
         self._lend(trainer, cells=cells)
         self.handles.has = itertools.repeat(True)
-        with mock.patch("time.sleep", side_effect=KeyboardInterrupt), self.assertRaises(KeyboardInterrupt):
+        with mock.patch("time.sleep", side_effect=KeyboardInterrupt), self.assertRaises(
+            KeyboardInterrupt
+        ):
             self._lend(trainer, cells=cells)
         self._expect_only_the_second_stands(trainer, cells)
 
@@ -369,13 +449,17 @@ class TrainerTest(unittest.TestCase):
         memory = self._lend(trainer)
         held = []
         self.handles.has = (held.append(memory() is not None) or answer for answer in (True, False))
-        with mock.patch.object(trainer._server, "close", side_effect=RuntimeError("cannot")), self.assertRaisesRegex(RuntimeError, "cannot"):
+        with mock.patch.object(
+            trainer._server, "close", side_effect=RuntimeError("cannot")
+        ), self.assertRaisesRegex(RuntimeError, "cannot"):
             trainer.close()
         self.assertEqual(held, [True, True])
         self.assertIsNone(memory())
 
     @mock.patch("remesh.loans.LOOK_SECONDS", 10.0)  # a slow machine may need more than a look
-    def test_what_a_trainer_lent_that_was_never_closed_is_kept_until_the_worker_has_let_go_of_it(self):
+    def test_what_a_trainer_lent_that_was_never_closed_is_kept_until_the_worker_has_let_go_of_it(
+        self,
+    ):
         trainer = self.start()
         memory = self._lend(self.another_trainer())
         gc.collect()
@@ -394,7 +478,10 @@ class TrainerTest(unittest.TestCase):
         def close_another_trainer():
             self.worker.on_lend = lambda: None
             other.close()
-        self.worker.on_lend = close_another_trainer  # it looks for loans that the worker does not have
+
+        self.worker.on_lend = (
+            close_another_trainer  # it looks for loans that the worker does not have
+        )
         memory = self._lend(lender := self.another_trainer())
         self.handles.has = itertools.repeat(True)
         del lender
@@ -411,7 +498,9 @@ class TrainerTest(unittest.TestCase):
             other = self.another_trainer()
             memory = self._lend(other)
             self.handles.has = itertools.repeat(True)
-            with mock.patch("remesh.loans.LET_GO_SECONDS", 0.0), self.assertWarnsRegex(RuntimeWarning, "still has memory"):
+            with mock.patch("remesh.loans.LET_GO_SECONDS", 0.0), self.assertWarnsRegex(
+                RuntimeWarning, "still has memory"
+            ):
                 other.close()
             self.assertIsNotNone(memory())
             self.handles.has = itertools.repeat(False)
@@ -447,12 +536,25 @@ class TrainerTest(unittest.TestCase):
 
     def test_waiting_goes_on_while_the_worker_does_not_answer(self):
         trainer = self.start()
-        with mock.patch("remesh.device_memory.send_handle", return_value="0123"), mock.patch("remesh.trainer._PAUSE_SECONDS", 0.01):
-            trainer.lend(STATE, [types.SimpleNamespace(kind="cuda", device_uuid="GPU-0", bytes=64, descriptor=-1)], [])
-            self.worker.refusals = iter([(grpc.StatusCode.UNAVAILABLE, "WORKER_STOPS"), (grpc.StatusCode.DEADLINE_EXCEEDED, ""),
-                                         (grpc.StatusCode.FAILED_PRECONDITION, "SHARDS_LENT"), (grpc.StatusCode.INTERNAL, "BROKEN"),
-                                         (grpc.StatusCode.PERMISSION_DENIED, "SOCKET_CALLER_REFUSED"),
-                                         (grpc.StatusCode.UNAVAILABLE, "WORKER_STOPS"), (grpc.StatusCode.NOT_FOUND, "GENERATION_RETIRED")])
+        with mock.patch("remesh.device_memory.send_handle", return_value="0123"), mock.patch(
+            "remesh.trainer._PAUSE_SECONDS", 0.01
+        ):
+            trainer.lend(
+                STATE,
+                [types.SimpleNamespace(kind="cuda", device_uuid="GPU-0", bytes=64, descriptor=-1)],
+                [],
+            )
+            self.worker.refusals = iter(
+                [
+                    (grpc.StatusCode.UNAVAILABLE, "WORKER_STOPS"),
+                    (grpc.StatusCode.DEADLINE_EXCEEDED, ""),
+                    (grpc.StatusCode.FAILED_PRECONDITION, "SHARDS_LENT"),
+                    (grpc.StatusCode.INTERNAL, "BROKEN"),
+                    (grpc.StatusCode.PERMISSION_DENIED, "SOCKET_CALLER_REFUSED"),
+                    (grpc.StatusCode.UNAVAILABLE, "WORKER_STOPS"),
+                    (grpc.StatusCode.NOT_FOUND, "GENERATION_RETIRED"),
+                ]
+            )
             for unknown in (grpc.StatusCode.INTERNAL, grpc.StatusCode.PERMISSION_DENIED):
                 with self.assertRaises(grpc.RpcError) as failure:
                     trainer.wait_returned(STATE, 20)
@@ -470,7 +572,10 @@ class TrainerTest(unittest.TestCase):
     def test_a_refusal_says_why(self):
         with self.assertRaises(grpc.RpcError) as refusal:
             self.start().states.GetState(state_pb2.GetStateRequest(name=STATE), timeout=10)
-        self.assertEqual(errors.describe(refusal.exception), "UNAVAILABLE (WORKER_LOST): host-1 is lost [host=host-1]")
+        self.assertEqual(
+            errors.describe(refusal.exception),
+            "UNAVAILABLE (WORKER_LOST): host-1 is lost [host=host-1]",
+        )
 
 
 if __name__ == "__main__":
