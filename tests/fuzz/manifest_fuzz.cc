@@ -7,7 +7,7 @@
 #include "tests/fuzz/buffer_folder.h"
 #include "tests/fuzz/inputs.pb.h"
 #include "tests/fuzz/target.h"
-#include "worker/store/durable_file.h"
+#include "worker/files/durable_file.h"
 #include "worker/store/state_folder.h"
 
 namespace remesh::fuzz {

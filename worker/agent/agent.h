@@ -18,12 +18,12 @@
 #include "worker/execution/attempt.h"
 #include "worker/execution/data_thread.h"
 #include "worker/execution/program.h"
+#include "worker/files/files_queue.h"
 #include "worker/local/host_facts.h"
 #include "worker/local/local_calls.h"
 #include "worker/local/state_buffers.h"
 #include "worker/metrics.h"
 #include "worker/store/buffer_store.h"
-#include "worker/store/files_queue.h"
 #include "worker/store/modify_watch.h"
 
 namespace remesh::worker {

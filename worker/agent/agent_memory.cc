@@ -6,7 +6,7 @@
 #include "base/status_macros.h"
 #include "google/protobuf/util/message_differencer.h"
 #include "service/log/log.h"
-#include "worker/store/durable_file.h"
+#include "worker/files/durable_file.h"
 
 namespace remesh::worker {
 namespace {

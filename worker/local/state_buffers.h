@@ -14,10 +14,10 @@
 #include "absl/status/statusor.h"
 #include "remesh/v1/local.pb.h"
 #include "remesh/v1/worker.pb.h"
+#include "worker/files/files_queue.h"
 #include "worker/local/lending.h"
 #include "worker/local/outcome.h"
 #include "worker/store/buffer_store.h"
-#include "worker/store/files_queue.h"
 
 namespace remesh::worker {
 

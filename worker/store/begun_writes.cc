@@ -3,7 +3,7 @@
 
 #include <utility>
 
-#include "worker/store/durable_file.h"
+#include "worker/files/durable_file.h"
 
 namespace remesh::worker {
 

@@ -13,8 +13,8 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
+#include "worker/files/memory_space.h"
 #include "worker/store/mapped_shards.h"
-#include "worker/store/memory_space.h"
 #include "worker/store/shard_places.h"
 
 namespace remesh::worker {

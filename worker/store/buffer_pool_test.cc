@@ -16,8 +16,8 @@
 #include <fstream>
 
 #include "base/error.h"
+#include "worker/files/testing/tmpfs_directory.h"
 #include "worker/store/buffer_store.h"
-#include "worker/store/testing/tmpfs_directory.h"
 
 namespace remesh::worker {
 namespace {

@@ -15,7 +15,7 @@
 #include "base/error.h"
 #include "base/own_file.h"
 #include "base/status_macros.h"
-#include "worker/store/durable_file.h"
+#include "worker/files/durable_file.h"
 #include "worker/store/generation_folder.h"
 #include "worker/store/generation_segments.h"
 #include "worker/store/write_name.h"

@@ -12,7 +12,7 @@
 #include <fstream>
 
 #include "base/error.h"
-#include "worker/store/huge_pages.h"
+#include "worker/files/huge_pages.h"
 #include "worker/store/state_folder.h"
 
 namespace remesh::worker {

@@ -11,8 +11,8 @@
 #include <filesystem>
 #include <fstream>
 
+#include "worker/files/durable_file.h"
 #include "worker/store/buffer_store.h"
-#include "worker/store/durable_file.h"
 #include "worker/store/write_name.h"
 
 namespace remesh::worker {

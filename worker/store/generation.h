@@ -7,8 +7,8 @@
 #include <string>
 
 #include "remesh/v1/worker.pb.h"
+#include "worker/files/buffer_file.h"
 #include "worker/manifest.pb.h"
-#include "worker/store/buffer_file.h"
 #include "worker/store/buffer_pool.h"
 #include "worker/store/device_segments.h"
 #include "worker/store/lease_table.h"

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "worker/store/buffer_file.h"
+#include "worker/files/buffer_file.h"
 #include "worker/store/device_segments.h"
 #include "worker/store/mapped_shards.h"
 

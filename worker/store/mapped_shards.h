@@ -12,7 +12,7 @@
 #include "remesh/v1/worker.pb.h"
 #include "worker/device/device.h"
 #include "worker/device/shard_view.h"
-#include "worker/store/buffer_file.h"
+#include "worker/files/buffer_file.h"
 #include "worker/store/lease_table.h"
 
 namespace remesh::worker {

@@ -14,8 +14,8 @@
 #include <vector>
 
 #include "base/error.h"
+#include "worker/files/testing/tmpfs_directory.h"
 #include "worker/store/testing/no_more_files.h"
-#include "worker/store/testing/tmpfs_directory.h"
 
 namespace remesh::worker {
 namespace {

@@ -10,8 +10,8 @@
 #include <memory>
 #include <string>
 
-#include "worker/store/buffer_file.h"
-#include "worker/store/testing/tmpfs_directory.h"
+#include "worker/files/buffer_file.h"
+#include "worker/files/testing/tmpfs_directory.h"
 
 namespace remesh::worker {
 namespace {

@@ -22,8 +22,8 @@
 #include "tests/testing/element_oracle.h"
 #include "worker/agent/agent.h"
 #include "worker/execution/testing/program.h"
+#include "worker/files/testing/tmpfs_directory.h"
 #include "worker/store/box_message.h"
-#include "worker/store/testing/tmpfs_directory.h"
 #include "worker/transport/testing/memory_transport.h"
 #include "worker/transport/testing/tapped_transport.h"
 

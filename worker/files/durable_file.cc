@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "worker/store/durable_file.h"
+#include "worker/files/durable_file.h"
 
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -17,7 +17,7 @@
 #include "base/error.h"
 #include "base/own_file.h"
 #include "base/status_macros.h"
-#include "worker/store/buffer_file.h"
+#include "worker/files/buffer_file.h"
 
 namespace remesh::worker {
 namespace {

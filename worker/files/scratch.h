@@ -9,8 +9,8 @@
 
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
-#include "worker/store/buffer_file.h"
-#include "worker/store/memory_space.h"
+#include "worker/files/buffer_file.h"
+#include "worker/files/memory_space.h"
 
 namespace remesh::worker {
 

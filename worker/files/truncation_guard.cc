@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "worker/store/truncation_guard.h"
+#include "worker/files/truncation_guard.h"
 
 #include <signal.h>
 #include <sys/mman.h>

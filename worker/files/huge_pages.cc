@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "worker/store/huge_pages.h"
+#include "worker/files/huge_pages.h"
 
 #include <linux/magic.h>
 #include <sys/mman.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "worker/store/page_watch.h"
+#include "worker/files/page_watch.h"
 
 #include <sys/inotify.h>
 #include <unistd.h>

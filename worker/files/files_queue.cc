@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "worker/store/files_queue.h"
+#include "worker/files/files_queue.h"
 
 namespace remesh::worker {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "worker/store/cgroup_memory.h"
+#include "worker/files/cgroup_memory.h"
 
 #include <gtest/gtest.h>
 #include <stdlib.h>

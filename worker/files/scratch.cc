@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "worker/store/scratch.h"
+#include "worker/files/scratch.h"
 
 #include <algorithm>
 #include <utility>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "worker/store/truncation_guard.h"
+#include "worker/files/truncation_guard.h"
 
 #include <gtest/gtest.h>
 #include <stdlib.h>
@@ -13,8 +13,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
-#include "worker/store/buffer_file.h"
-#include "worker/store/huge_pages.h"
+#include "worker/files/buffer_file.h"
+#include "worker/files/huge_pages.h"
 
 namespace remesh::worker {
 namespace {

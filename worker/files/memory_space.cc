@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "worker/store/memory_space.h"
+#include "worker/files/memory_space.h"
 
 #include <fcntl.h>
 #include <sys/statvfs.h>
@@ -10,8 +10,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
-#include "worker/store/cgroup_memory.h"
-#include "worker/store/huge_pages.h"
+#include "worker/files/cgroup_memory.h"
+#include "worker/files/huge_pages.h"
 
 namespace remesh::worker {
 namespace {

@@ -11,7 +11,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "worker/store/truncation_guard.h"
+#include "worker/files/truncation_guard.h"
 
 namespace remesh::worker {
 

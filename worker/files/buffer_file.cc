@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "worker/store/buffer_file.h"
+#include "worker/files/buffer_file.h"
 
 #include <fcntl.h>
 #include <linux/magic.h>
@@ -23,8 +23,8 @@
 #include "base/own_file.h"
 #include "base/status_macros.h"
 #include "worker/device/device.h"
-#include "worker/store/huge_pages.h"
-#include "worker/store/page_watch.h"
+#include "worker/files/huge_pages.h"
+#include "worker/files/page_watch.h"
 
 namespace remesh::worker {
 namespace {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "worker/store/page_watch.h"
+#include "worker/files/page_watch.h"
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
@@ -10,8 +10,8 @@
 #include <string>
 
 #include "worker/device/testing/test_device.h"
-#include "worker/store/buffer_file.h"
-#include "worker/store/testing/tmpfs_directory.h"
+#include "worker/files/buffer_file.h"
+#include "worker/files/testing/tmpfs_directory.h"
 
 namespace remesh::worker {
 namespace {

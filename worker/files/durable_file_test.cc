@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "worker/store/durable_file.h"
+#include "worker/files/durable_file.h"
 
 #include <gtest/gtest.h>
 #include <stdlib.h>
