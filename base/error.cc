@@ -9,6 +9,7 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
 #include "absl/strings/string_view.h"
 #include "base/missing_field.h"
 #include "base/problems.h"
@@ -41,8 +42,10 @@ std::optional<std::string> TakeString(std::string_view& in) {
   return text;
 }
 
+// Escaped, but for the apostrophe: it ends nothing between double quotes.
 std::string Shown(std::string_view value) {
-  std::string shown = absl::CHexEscape(View(value.substr(0, kShownValueMax)));
+  std::string shown = absl::StrReplaceAll(absl::CHexEscape(View(value.substr(0, kShownValueMax))),
+                                          {{"\\\\", "\\\\"}, {"\\'", "'"}});
   if (value.size() > kShownValueMax) shown += "...";
   return shown;
 }

@@ -31,6 +31,26 @@ absl::StatusOr<std::string> ReadStdin() {
   return *text;
 }
 
+// What a file of this kind has.
+std::string Describe(const google::protobuf::Message& kind) {
+  const std::string& name = kind.GetDescriptor()->name();
+  if (name == "PlanSpec") return "the spec of a plan";
+  if (name == "State") return "a state";
+  if (name == "StateSpec") return "the spec of a state";
+  if (name == "Targets") return "the targets of a move";
+  return name == "Topology" ? "a topology" : name;
+}
+
+// Where a file of this kind belongs.
+std::string PlaceOf(const google::protobuf::Message& kind) {
+  const std::string& name = kind.GetDescriptor()->name();
+  if (name == "PlanSpec") return "which remeshctl plan -f reads";
+  if (name == "State") return "which remeshctl states create -f reads";
+  if (name == "StateSpec") return "which goes below spec: in a file for remeshctl states create";
+  if (name == "Targets") return "which remeshctl reshard -f reads";
+  return "which remeshctl plan --topology reads";
+}
+
 // Names the kind of message that the text is instead of `wanted`: users hand a PlanSpec to a
 // command that wants a State.
 std::string OtherKind(const std::string& text, const google::protobuf::Message& wanted) {
@@ -43,8 +63,8 @@ std::string OtherKind(const std::string& text, const google::protobuf::Message& 
   for (google::protobuf::Message* kind : kinds) {
     if (kind->GetDescriptor() == wanted.GetDescriptor() || !proto::ParseText(text, *kind).ok())
       continue;
-    return absl::StrCat("; this is a ", kind->GetDescriptor()->full_name(), ", and a ",
-                        wanted.GetDescriptor()->full_name(), " is wanted here");
+    return absl::StrCat("; the file has ", Describe(*kind), ", ", PlaceOf(*kind),
+                        "; this command reads ", Describe(wanted));
   }
   return "";
 }

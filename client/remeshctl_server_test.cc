@@ -237,7 +237,8 @@ TEST(RemeshctlTest, AnUpdateKeepsWhatIsNotGiven) {
   EXPECT_EQ(labels["labels"].size(), 2u);
   EXPECT_EQ(labels["labels"]["b"], "x=y");
   EXPECT_EQ(labels["labels"]["c"], "");
-  EXPECT_THAT(update("--label b").err, HasSubstr("--label: value \"b\" must be KEY=VALUE"));
+  EXPECT_THAT(update("--label b").err,
+              HasSubstr("--label: value \"b\" must be KEY=VALUE, as in run=17"));
 }
 
 // DEGRADED states are not LOST.

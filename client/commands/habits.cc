@@ -24,9 +24,14 @@ const std::map<std::string, Words>& Verbs() {
                                        {"delete", {"delete"}},
                                        {"rm", {"delete"}},
                                        {"remove", {"delete"}},
+                                       {"destroy", {"delete"}},
+                                       {"add", {"create"}},
                                        {"update", {"update"}},
+                                       {"edit", {"update"}},
                                        {"set", {"update"}},
                                        {"cancel", {"cancel"}},
+                                       {"stop", {"cancel"}},
+                                       {"abort", {"cancel"}},
                                        {"drain", {"drain"}},
                                        {"undrain", {"undrain"}},
                                        {"forget", {"forget"}},
@@ -54,6 +59,13 @@ const CLI::App* FindNoun(const CLI::App& app, const std::string& word) {
     if (noun->get_name() == name || noun->get_name() == name + "s") return noun;
   }
   return nullptr;
+}
+
+// Whether "NAME VERB" is a command of the noun as it is, perhaps by an alias of the verb.
+bool Knows(const CLI::App& noun, const std::string& name, const std::string& verb) {
+  if (noun.get_name() != name) return false;
+  const auto is_verb = [&](const CLI::App* sub) { return sub->check_name(verb); };
+  return !noun.get_subcommands(is_verb).empty();
 }
 
 // The noun's verb for `verb`. What lists has no name after it, what shows one has.
@@ -141,13 +153,23 @@ const std::map<std::string, std::string>& WordsInstead() {
 constexpr char kOnlyWatches[] =
     "only states, executions, plans, the cache and worlds can be watched, by their command watch";
 
+constexpr char kAsksNothing[] = "this command does not ask before it acts: leave it out";
+
 const std::map<std::string, std::string>& NotesOnFlags() {
   static const auto* const notes = new std::map<std::string, std::string>{
       {"-w", kOnlyWatches},
       {"--watch", kOnlyWatches},
-      {"--donate", "no server moves a state so yet; leave it out"},
-      {"--force", "this command asks nothing; leave it out"},
-      {"--yes", "this command asks nothing; leave it out"}};
+      {"--donate",
+       "no server can give memory of the source away while it moves a state yet: leave it out"},
+      {"config set",
+       "contexts are entries of the file that remeshctl config view names: add one there"},
+      {"config set-context",
+       "contexts are entries of the file that remeshctl config view names: add one there"},
+      {"journal restore",
+       "put the backup in place of the journal of a server that is stopped, as docs/operations.md "
+       "says"},
+      {"--force", kAsksNothing},
+      {"--yes", kAsksNothing}};
   return *notes;
 }
 
@@ -159,10 +181,11 @@ std::string NounFirst(const CLI::App& app, const Words& words) {
   if (!verb_first) {
     verb = words[1];
     noun = FindNoun(app, words[0]);
-    if (noun == nullptr || noun->get_name() == words[0] || !Verbs().contains(verb)) return "";
+    if (noun == nullptr || !Verbs().contains(verb) || Knows(*noun, words[0], verb)) return "";
   }
   const bool has_name = words.size() > 2 && words[2].substr(0, 1) != "-";
   const std::string of_noun = VerbOf(*noun, verb, has_name);
+  if (of_noun.empty() && noun->get_name() == words[0]) return "";
   if (of_noun.empty()) return absl::StrCat(noun->get_name(), " --help");
   std::string text = absl::StrCat(noun->get_name(), " ", of_noun);
   for (size_t i = 2; i < words.size(); ++i) absl::StrAppend(&text, " ", words[i]);

@@ -20,7 +20,7 @@ std::string Instead(const std::string& word, const CLI::App& app, const std::str
   const std::vector<std::string> commands = service::CommandsOf(app);
   const std::string nearest = DidYouMean(word, commands);
   if (!nearest.empty()) return nearest;
-  if (commands.empty()) return absl::StrCat("; \"", before, "\" is");
+  if (commands.empty()) return absl::StrCat("; the command is \"", before, "\"");
   return absl::StrCat("; it is one of ", absl::StrJoin(commands, ", "));
 }
 

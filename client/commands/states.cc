@@ -197,7 +197,7 @@ absl::Status ReadLabels(const std::vector<std::string>& texts, v1::UpdateStateRe
   for (const std::string& text : texts) {
     const size_t at = text.find('=');
     if (at == std::string::npos || at == 0)
-      return InvalidField("--label", text, "must be KEY=VALUE");
+      return InvalidField("--label", text, "must be KEY=VALUE, as in run=17");
     (*request.mutable_labels())[text.substr(0, at)] = text.substr(at + 1);
   }
   return absl::OkStatus();

@@ -96,6 +96,15 @@ absl::Status CheckLength(const std::string& path, size_t found, ElementType type
                   absl::StrCat(Describe(type, shape), " of ", expected, " bytes"));
 }
 
+// Opens the file of an array, for reading.
+absl::StatusOr<MappedFile> OpenOf(const std::string& array, const std::string& path) {
+  absl::StatusOr<MappedFile> file = MappedFile::Open(path, /*writable=*/false);
+  if (file.ok() || !absl::IsNotFound(file.status())) return file;
+  return MakeError(file.status().code(),
+                   absl::StrCat(path, " does not exist, and array ", array, " is read from it"),
+                   GetErrorInfo(file.status()));
+}
+
 }  // namespace
 
 std::string FileStem(const std::string& array_name) {
@@ -116,7 +125,7 @@ absl::StatusOr<ArrayFile> ArrayFile::Open(const std::string& folder, const std::
   const std::string stem = folder + "/" + FileStem(name);
   const bool npy = NpyDescr(type).has_value() || IsOnlyNpy(stem);
   const std::string path = stem + (npy ? ".npy" : ".bin");
-  ASSIGN_OR_RETURN(MappedFile file, MappedFile::Open(path, /*writable=*/false));
+  ASSIGN_OR_RETURN(MappedFile file, OpenOf(name, path));
   size_t header_bytes = 0;
   if (npy) {
     RETURN_IF_ERROR(CheckNpy(path, file.bytes(), type, shape, header_bytes));

@@ -32,6 +32,12 @@ absl::Status FileError(const std::string& what, const std::string& path, int err
       {.reason = reason, .metadata = {{"path", path}, {"error", std::strerror(error)}}});
 }
 
+absl::Status IsFolder(const std::string& path) {
+  return MakeError(absl::StatusCode::kFailedPrecondition,
+                   absl::StrCat(path, " is a folder: name a file"),
+                   {.reason = "NOT_A_FILE", .metadata = {{"path", path}}});
+}
+
 class FileDescriptor {
  public:
   FileDescriptor(const std::string& path, int flags)
@@ -131,7 +137,7 @@ absl::StatusOr<std::string> ReadFile(const std::string& path, int64_t max_bytes)
   std::ifstream file(path, std::ios::binary);
   if (!file) return FileError("open", path, errno != 0 ? errno : EIO);
   std::error_code error;
-  if (std::filesystem::is_directory(path, error)) return FileError("read", path, EISDIR);
+  if (std::filesystem::is_directory(path, error)) return IsFolder(path);
   std::string content = ReadAtMost(file, max_bytes + 1);
   if (file.bad()) return FileError("read", path, EIO);
   if (static_cast<int64_t>(content.size()) > max_bytes) {

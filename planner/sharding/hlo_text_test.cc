@@ -71,7 +71,8 @@ TEST(HloTextTest, NewerXlaSaysSingleDevice) {
 TEST(HloTextTest, UnreducedNamesItsReduction) {
   EXPECT_EQ(Canonical("{unreduced=max shard_as 1}"), "{unreduced=max shard_as 1}");
   EXPECT_EQ(Canonical("{unreduced=sum}"), "{unreduced}");
-  const std::string minimum = "{unreduced metadata={op_type=\"sdy::reduction_op\" op_name=\"MIN\"}}";
+  const std::string minimum =
+      "{unreduced metadata={op_type=\"sdy::reduction_op\" op_name=\"MIN\"}}";
   EXPECT_EQ(Canonical(minimum), "{unreduced=min}");
   EXPECT_EQ(*ParseHloSharding(minimum), *ParseHloSharding("{unreduced=min}"));
 }
@@ -106,7 +107,8 @@ TEST(HloTextTest, ErrorsTellColumnAndExpectation) {
       {"{devices=[1]0}",
        "column 10: non-maximal shardings must have more than one device assigned"},
       {"{devices=[2,2]<=[3]}",
-       "column 10: iota_reshape_dims product 3 does not match the tile assignment size 4"},
+       "column 10: the numbers in [] behind <= make 3 devices, and those before it 4: they must "
+       "make as many"},
       {"{devices=[2,2]0,1,2}", "does not match the tile assignment dimensions product"},
       {"{devices=[2]1,1}", "device 1 is not unique in tile assignment"},
       {"{devices=[1,4]<=[4] last_tile_dims={manual} last_tile_dim_replicate}",

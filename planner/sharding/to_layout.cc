@@ -40,22 +40,21 @@ std::string KindOf(SubgroupType type, ReductionOp reduction) {
   return absl::StrCat("unreduced[", std::string(NameOf(reduction)), "]");
 }
 
+std::string Dimensions(size_t count) {
+  return absl::StrCat(count, count == 1 ? " dimension" : " dimensions");
+}
+
 absl::Status CheckTiled(const Tiled& tiled, const Shape& shape, int32_t device_count) {
   if (tiled.data_rank() != static_cast<int>(shape.size())) {
-    return InvalidField(
-        "shape", absl::StrCat("[", absl::StrJoin(shape, ","), "]"),
-        absl::StrCat("must have rank ", tiled.data_rank(),
-                     ", or the array a sharding of its own rank: Number of tile assignment "
-                     "dimensions (excluding subgroups) is different than "
-                     "the input rank of ",
-                     PrintTiles(tiled.tiles)));
+    return InvalidField("shape", absl::StrCat("[", absl::StrJoin(shape, ","), "]"),
+                        absl::StrCat("has ", Dimensions(shape.size()), ", but the sharding ",
+                                     PrintTiles(tiled.tiles), " is for an array of ",
+                                     Dimensions(tiled.data_rank()), ": change one of the two"));
   }
   if (tiled.tiles.size() != device_count) {
-    return InvalidField(
-        "devices", absl::StrCat(device_count, " devices"),
-        absl::StrCat("must be ", tiled.tiles.size(),
-                     ", as many as the sharding is for: tile_assignment should have ", device_count,
-                     " devices but has ", tiled.tiles.size()));
+    return InvalidField("devices", absl::StrCat(device_count, " devices"),
+                        absl::StrCat("must be ", tiled.tiles.size(), ", as many as the sharding ",
+                                     PrintTiles(tiled.tiles), " is for"));
   }
   for (SubgroupType type : tiled.subgroups) {
     if (type == SubgroupType::kMaximal) {
@@ -164,10 +163,12 @@ absl::StatusOr<Layout> ToLayout(const NamedSharding& sharding, const Shape& shap
         absl::StrCat("must be ", sharding.mesh.devices.size(), ", as many as the mesh has"));
   }
   if (!sharding.dims.empty() && sharding.dims.size() != shape.size()) {
-    return InvalidField("shape", absl::StrCat("[", absl::StrJoin(shape, ","), "]"),
-                        absl::StrCat("must have rank ", sharding.dims.size(),
-                                     ", the number of dimension shardings: write None (JAX) or {} "
-                                     "(Shardy) for a dimension that is not cut"));
+    const bool fewer = sharding.dims.size() < shape.size();
+    return InvalidField(
+        "shape", absl::StrCat("[", absl::StrJoin(shape, ","), "]"),
+        absl::StrCat("has ", Dimensions(shape.size()), ", but the sharding names ",
+                     sharding.dims.size(),
+                     fewer ? ": add {} for each that is not cut" : ": change one of the two"));
   }
   NamedSharding ranked = sharding;
   ranked.dims.resize(shape.size());

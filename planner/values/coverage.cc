@@ -85,7 +85,8 @@ absl::Status CheckCovers(const Layout& layout, absl::Span<const int32_t> lost_po
     if (search.regions_left < 0)
       return InvalidField("boxes", absl::StrCat(boxes.size()), "boxes are too intricate");
     return InvalidField("boxes", search.uncovered->DebugString(),
-                        absl::StrCat("is held by no device", of));
+                        absl::StrCat("is held by no device", of,
+                                     ": the boxes of all devices together must cover the array"));
   }
   return absl::OkStatus();
 }

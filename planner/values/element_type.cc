@@ -69,6 +69,12 @@ int BitWidth(ElementType type) { return Row(type).bits; }
 
 std::string_view Name(ElementType type) { return Row(type).name; }
 
+std::vector<std::string> ElementTypeNames() {
+  std::vector<std::string> names;
+  for (const TypeRow& row : kTypes) names.emplace_back(row.name);
+  return names;
+}
+
 absl::StatusOr<ElementType> ParseElementType(std::string_view name) {
   for (const TypeRow& row : kTypes) {
     if (row.name == name) return row.type;

@@ -2,7 +2,9 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <string_view>
+#include <vector>
 
 #include "absl/status/statusor.h"
 
@@ -51,6 +53,9 @@ int BitWidth(ElementType type);
 
 // XLA's lower-case name: "bf16", "f8e4m3fn", "s4", "pred" ...
 std::string_view Name(ElementType type);
+
+// The names of all types, in the order of their kinds and sizes.
+std::vector<std::string> ElementTypeNames();
 
 // The type of an XLA name. INVALID_ARGUMENT (field "element_type") for anything else.
 absl::StatusOr<ElementType> ParseElementType(std::string_view name);

@@ -109,7 +109,8 @@ class Checker {
   absl::Status CheckArray(const ArraySpec& array) {
     if (array.name.empty()) return InvalidField("name", array.name, "must not be empty");
     if (!names_.insert(array.name).second) {
-      return InvalidField("name", array.name, "must be unique");
+      return InvalidField("name", array.name,
+                          "is the name of an array before it: give each array a name of its own");
     }
     RETURN_IF_ERROR(ValidateShape(array.shape, BitWidth(array.element_type)));
     Problems problems;
@@ -183,7 +184,9 @@ class Checker {
     if (!devices_.contains(id)) {
       return UnknownDevice("", id, request_.topology);
     }
-    if (!seen.insert(id).second) return InvalidField("", absl::StrCat(id), "is repeated");
+    if (!seen.insert(id).second) {
+      return InvalidField("", absl::StrCat(id), "is there more than once: name each device once");
+    }
     return absl::OkStatus();
   }
 

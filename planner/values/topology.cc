@@ -9,6 +9,7 @@
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
+#include "base/nearest.h"
 #include "base/problems.h"
 #include "base/status_macros.h"
 
@@ -22,7 +23,8 @@ absl::Status CheckCapacity(const char* field, double bytes_per_second) {
 
 absl::Status CheckName(const std::string& name, absl::flat_hash_set<std::string_view>& names) {
   if (name.empty()) return InvalidField("name", name, "must not be empty");
-  if (!names.insert(name).second) return InvalidField("name", name, "must be unique");
+  if (!names.insert(name).second)
+    return InvalidField("name", name, "is there more than once: give each a name of its own");
   return absl::OkStatus();
 }
 
@@ -33,7 +35,8 @@ absl::Status CheckDevice(int64_t id, const Host& host, OwnerOf& owner_of) {
   const auto [owner, inserted] = owner_of.try_emplace(id, &host);
   if (inserted) return absl::OkStatus();
   return InvalidField("", absl::StrCat(id),
-                      absl::StrCat("must be unique, but host ", owner->second->name, " has it"));
+                      absl::StrCat("is a device of host ", owner->second->name,
+                                   " too: each device is on one host"));
 }
 
 absl::Status CheckHost(const Host& host, absl::flat_hash_set<std::string_view>& names,
@@ -69,7 +72,12 @@ using DomainIndex = absl::flat_hash_map<std::string, size_t>;
 
 absl::Status CheckParent(const std::string& parent, const DomainIndex& index_of) {
   if (parent.empty() || index_of.contains(parent)) return absl::OkStatus();
-  return InvalidField("parent", parent, "must be the name of an entry of domains, or empty");
+  std::vector<std::string> names;
+  for (const auto& [name, index] : index_of) names.push_back(name);
+  std::sort(names.begin(), names.end());
+  return InvalidField("parent", parent,
+                      absl::StrCat("must be empty, or the name of an entry of topology.domains",
+                                   KnownNames(parent, names)));
 }
 
 // Walks up from every domain. A walk that meets a domain of its own has found a cycle. Each domain

@@ -42,8 +42,9 @@ absl::StatusOr<DeviceList> FromIds(const google::protobuf::RepeatedField<int64_t
   seen.reserve(ids.size());
   for (int i = 0; i < ids.size(); ++i) {
     if (ids[i] >= 0 && seen.insert(ids[i]).second) continue;
-    return InvalidField(absl::StrCat("ids[", i, "]"), absl::StrCat(ids[i]),
-                        ids[i] < 0 ? "must be >= 0" : "is repeated");
+    return InvalidField(
+        absl::StrCat("ids[", i, "]"), absl::StrCat(ids[i]),
+        ids[i] < 0 ? "must be >= 0" : "is there more than once: name each device once");
   }
   return DeviceList(ids.begin(), ids.end());
 }

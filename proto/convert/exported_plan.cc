@@ -82,7 +82,7 @@ absl::StatusOr<std::string> EncodeExport(const v1::ExportedPlan& plan) {
 absl::StatusOr<v1::ExportedPlan> DecodeExport(std::string_view bytes) {
   if (bytes.size() > kExportBytesMax) return Invalid("it is too long");
   if (bytes.size() < kHeadSize + kSumSize || !bytes.starts_with(kMagic)) {
-    return Invalid("remeshctl plans export did not write it");
+    return Invalid("give a file that remeshctl plans export wrote");
   }
   const std::string_view body = bytes.substr(0, bytes.size() - kSumSize);
   if (SumOf(body) != bytes.substr(body.size())) return Invalid("its digest differs");

@@ -54,7 +54,7 @@ class Guard : public nlohmann::json_sax<nlohmann::json> {
     syntax_ = TextError(line, column,
                         absl::StrCat(colon == std::string::npos ? text : text.substr(colon + 2),
                                      "; a text that begins with { is read as JSON: put its keys in "
-                                     "quotes, or begin with a key for YAML"));
+                                     "quotes, or leave the outer { } out and it is read as YAML"));
     return false;
   }
 

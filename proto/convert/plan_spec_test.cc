@@ -57,6 +57,29 @@ TEST(PlanSpecTest, ReadsEveryForm) {
   }
 }
 
+// JAX prints PartitionSpec('x') for an array of two dimensions.
+TEST(PlanSpecTest, DimensionsThatANamedShardingLeavesOutAreWhole) {
+  const auto read = [](const std::string& spec) {
+    return Read(
+        Spec(absl::StrCat("\"NamedSharding(mesh=Mesh('x': 4), spec=P(", spec, "))\""), kRows));
+  };
+  const auto whole = read("'x', None"), cut = read("'x',");
+  ASSERT_TRUE(whole.ok() && cut.ok()) << whole.status() << cut.status();
+  EXPECT_EQ(*cut->arrays[0].source.layout, *whole->arrays[0].source.layout);
+  const absl::Status shardy =
+      Read(Spec(R"({"sdy_text":"#sdy.sharding<mesh<[\"x\"=4]>, [{\"x\"}]>",)"
+                R"("devices":{"range":{"count":4}}})",
+                kRows))
+          .status();
+  EXPECT_EQ(shardy.message(),
+            "arrays[0].source.shape: value \"[8,8]\" has 2 dimensions, but the sharding names 1: "
+            "add {} for each that is not cut");
+  const absl::Status more = read("'x', None, None").status();
+  EXPECT_EQ(more.message(),
+            "arrays[0].source.shape: value \"[8,8]\" has 2 dimensions, but the sharding names 3: "
+            "change one of the two");
+}
+
 TEST(PlanSpecTest, ZeroBytesOfOpShardingAreReplicated) {
   const auto request = Read(Spec(R"({"op_sharding":"","devices":{"ids":[2,0]}})", kRows));
   ASSERT_TRUE(request.ok()) << request.status();

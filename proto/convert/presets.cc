@@ -9,6 +9,7 @@
 #include "absl/strings/str_join.h"
 #include "base/check.h"
 #include "base/error.h"
+#include "base/nearest.h"
 #include "base/status_macros.h"
 #include "proto/convert/message_costs.h"
 #include "proto/convert/text.h"
@@ -96,7 +97,9 @@ absl::StatusOr<const v1::TopologyPreset*> FindPreset(const std::string& name) {
     if (preset.name() == name) return &preset;
     names.push_back(preset.name());
   }
-  return InvalidField("preset", name, absl::StrCat("must be one of ", absl::StrJoin(names, ", ")));
+  return InvalidField(
+      "preset", name,
+      absl::StrCat("must be one of ", absl::StrJoin(names, ", "), DidYouMean(name, names)));
 }
 
 absl::Status FillFromPreset(v1::Host& host) {

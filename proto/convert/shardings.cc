@@ -33,10 +33,22 @@ absl::StatusOr<MemoryKind> ToMemoryKind(const std::string& kind) {
   return InvalidField("memory_kind", kind, "must be device, pinned_host, unpinned_host or empty");
 }
 
+// A named sharding of fewer dimensions than the array, such as JAX's PartitionSpec('x'), leaves the
+// others whole. Texts of HLO and Shardy name each.
+absl::StatusOr<Layout> ToRankedLayout(const Form& form, const std::string& form_name,
+                                      const Shape& shape, int32_t devices) {
+  const auto* named = std::get_if<planner::NamedSharding>(&form);
+  if (named == nullptr || form_name != "named" || named->dims.size() >= shape.size())
+    return ToLayout(form, shape, devices);
+  planner::NamedSharding ranked = *named;
+  ranked.dims.resize(shape.size());
+  return ToLayout(Form(std::move(ranked)), shape, devices);
+}
+
 // The layout. Errors name the form's field where the front end says "sharding".
 absl::StatusOr<Layout> LayOut(const Form& form, const std::string& form_name, const Shape& shape,
                               size_t devices) {
-  auto layout = ToLayout(form, shape, static_cast<int32_t>(devices));
+  auto layout = ToRankedLayout(form, form_name, shape, static_cast<int32_t>(devices));
   if (layout.ok()) return layout;
   const ErrorInfo info = GetErrorInfo(layout.status());
   const auto field = info.metadata.find("field");

@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/escaping.h"
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
@@ -117,7 +118,9 @@ absl::StatusOr<std::string> ReadEnum(const FieldDescriptor& field, const Scalar&
     if (absl::EqualsIgnoreCase(name, scalar.text)) return Quoted(name);
     if (!absl::EndsWith(name, "_UNSPECIFIED")) names.push_back(name);
   }
-  return absl::InvalidArgumentError(absl::StrCat("must be one of ", absl::StrJoin(names, ", ")));
+  return absl::InvalidArgumentError(
+      absl::StrCat("must be one of ", absl::StrJoin(names, ", "),
+                   DidYouMean(absl::AsciiStrToUpper(scalar.text), names)));
 }
 
 absl::StatusOr<std::string> ReadString(const FieldDescriptor& field, const Scalar& scalar) {
@@ -372,12 +375,10 @@ class Rewriter : public nlohmann::json_sax<nlohmann::json> {
       level.current = nullptr;
       level.key.clear();
       const std::string path = Path();
-      return problems_
-          .Note(InvalidField(path, field.name(),
-                             other == &field ? absl::StrCat("is given twice")
-                                             : absl::StrCat("must be set alone, and ",
-                                                            other->name(), " is set too")))
-          .ok();
+      const std::string why = other == &field ? "is given twice: give it once"
+                                              : absl::StrCat("is set, and ", other->name(),
+                                                             " too: one excludes the other");
+      return problems_.Note(InvalidField(path, field.name(), why)).ok();
     }
     level.members.push_back(&field);
     return true;

@@ -109,7 +109,8 @@ absl::StatusOr<StateLayout> ToStateLayout(const v1::StateSpec& spec,
     RETURN_IF_ERROR(problems.Note(value.status()));
     if (!names.insert(array.name()).second) {
       RETURN_IF_ERROR(problems.Note(
-          InvalidField(absl::StrCat("arrays[", i, "].name"), array.name(), "must be unique")));
+          InvalidField(absl::StrCat("arrays[", i, "].name"), array.name(),
+                       "is the name of an array before it: give each array a name of its own")));
     }
     RETURN_IF_ERROR(budget.Check());
     if (!value.ok() || !has_topology) continue;
@@ -217,7 +218,8 @@ absl::StatusOr<v1::StateSpec> ApplyTargets(const v1::StateSpec& source,
     }
     v1::StateArray& array = *result.mutable_arrays(found->second);
     if (array.has_sharding())
-      RETURN_IF_ERROR(problems.Note(InvalidField(field(), name, "is repeated")));
+      RETURN_IF_ERROR(
+          problems.Note(InvalidField(field(), name, "is there more than once: name it once")));
     *array.mutable_sharding() = targets.arrays(i).sharding();
   }
   if (!problems.empty()) return problems.ToStatus();

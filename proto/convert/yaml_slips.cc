@@ -20,6 +20,8 @@ using Lines = std::vector<absl::string_view>;
 
 constexpr char kQuoteHlo[] =
     "put quotes around the text of a sharding, as in hlo_text: '{devices=[4,1]<=[4]}'";
+constexpr char kIndented[] =
+    "is indented unlike the lines before it: keys of one map begin in one column";
 
 struct Slip {
   size_t line = 0;  // both count from 0
@@ -79,9 +81,9 @@ std::optional<Slip> SlipOf(size_t number, absl::string_view line) {
 std::string InPlainWords(std::string_view message) {
   using namespace YAML::ErrorMsg;  // NOLINT
   const std::string text(message);
-  if (text == END_OF_MAP || text == END_OF_SEQ) return "is indented unlike the lines before it";
-  if (text == END_OF_MAP_FLOW) return "a { that was opened is not closed by a }";
-  if (text == END_OF_SEQ_FLOW) return "a [ that was opened is not closed by a ]";
+  if (text == END_OF_MAP || text == END_OF_SEQ) return kIndented;
+  if (text == END_OF_MAP_FLOW) return "a { before this place is not closed by a }";
+  if (text == END_OF_SEQ_FLOW) return "a [ before this place is not closed by a ]";
   if (text == EOF_IN_SCALAR) return "a quote is not closed";
   if (text == MAP_KEY || text == MAP_VALUE)
     return "put quotes around a value that has a colon and a space in it";
@@ -105,8 +107,7 @@ absl::Status ExplainYamlSlip(std::string_view yaml, YamlMark mark, std::string_v
   const absl::string_view line = lines[last];
   const bool of_map = message == YAML::ErrorMsg::MAP_VALUE || message == YAML::ErrorMsg::MAP_KEY;
   if (of_map && mark.line == last && IsKey(line.substr(0, std::min(mark.column, line.size())))) {
-    return TextError(mark.line + 1, line.find_first_not_of(" -") + 1,
-                     "is indented unlike the lines before it");
+    return TextError(mark.line + 1, line.find_first_not_of(" -") + 1, kIndented);
   }
   return TextError(mark.line + 1, mark.column + 1, InPlainWords(message));
 }

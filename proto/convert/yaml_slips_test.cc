@@ -22,11 +22,14 @@ TEST(YamlSlipsTest, TheCommonSlipsAreNamed) {
   EXPECT_EQ(Refusal("a: NamedSharding(mesh=Mesh('x': 4), spec=P('x'))"),
             "line 1, column 31: put quotes around a value that has a colon and a space in it");
   EXPECT_EQ(Refusal("a: [1, 2\nb: 3\n"),
-            "line 2, column 2: a [ that was opened is not closed by a ]");
-  EXPECT_EQ(Refusal("a: {b: 1\n"), "line 2, column 1: a { that was opened is not closed by a }");
-  EXPECT_EQ(Refusal("a: 1\n  b: 2\n"), "line 2, column 3: is indented unlike the lines before it");
+            "line 2, column 2: a [ before this place is not closed by a ]");
+  EXPECT_EQ(Refusal("a: {b: 1\n"), "line 2, column 1: a { before this place is not closed by a }");
+  EXPECT_EQ(Refusal("a: 1\n  b: 2\n"),
+            "line 2, column 3: is indented unlike the lines before it: keys of one map "
+            "begin in one column");
   EXPECT_EQ(Refusal("a:\n    b: 1\n  c: 2\n"),
-            "line 3, column 3: is indented unlike the lines before it");
+            "line 3, column 3: is indented unlike the lines before it: keys of one map "
+            "begin in one column");
   EXPECT_EQ(Refusal("a: @mesh\n"),
             "line 1, column 4: put quotes around a value that begins with @, ` or %");
 }

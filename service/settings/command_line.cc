@@ -34,9 +34,19 @@ std::vector<std::string> LongFlagsOf(const CLI::App& app) {
   return names;
 }
 
+// "states list", for the innermost command on the command line.
+std::string PathOf(const CLI::App& app) {
+  const CLI::App* parent = app.get_parent();
+  if (parent == nullptr) return "";
+  const std::string before = PathOf(*parent);
+  return absl::StrCat(before, before.empty() ? "" : " ", app.get_name());
+}
+
 std::string UnknownCommand(const std::string& word, const CLI::App& app, const UsageHints& hints) {
   const std::vector<std::string> commands = CommandsOf(app);
   std::string next = DidYouMean(word, commands);
+  const auto note = hints.notes.find(absl::StrCat(PathOf(app), " ", word));
+  if (note != hints.notes.end()) next = absl::StrCat("; ", note->second);
   const auto instead = hints.instead.find(word);
   const bool is_root = app.get_parent() == nullptr;
   if (is_root && instead != hints.instead.end())
@@ -67,14 +77,6 @@ std::string UnknownFlag(const std::string& flag, const CLI::App& app, bool befor
   if (before_command) hint = " here; put a command's flags after it";
   if (!nearest.empty()) hint = absl::StrCat("; did you mean --", nearest, "?");
   return absl::StrCat("unknown flag ", flag, hint);
-}
-
-// "states list", for the innermost command on the command line.
-std::string PathOf(const CLI::App& app) {
-  const CLI::App* parent = app.get_parent();
-  if (parent == nullptr) return "";
-  const std::string before = PathOf(*parent);
-  return absl::StrCat(before, before.empty() ? "" : " ", app.get_name());
 }
 
 }  // namespace
@@ -130,16 +132,30 @@ std::string ExcludeEachOther(const std::string& flags) {
   return absl::StrCat(flags, " exclude each other: give one of them");
 }
 
+// What a flag's value is: its choices, or else what its help says.
+std::string ValueOf(const CLI::App& app, const std::string& flag) {
+  const CLI::Option* option = app.get_option_no_throw(flag);
+  if (option == nullptr) return "";
+  const std::string type = option->get_type_name();
+  const size_t open = type.find('{'), close = type.rfind('}');
+  if (open == std::string::npos || close == std::string::npos)
+    return absl::StrCat(": ", option->get_description());
+  const std::string choices = type.substr(open + 1, close - open - 1);
+  return absl::StrCat(", one of ", absl::StrReplaceAll(choices, {{",", ", "}}));
+}
+
 // What CLI11 says, but for two flags of which it says "--full excludes --view", and for a flag
 // without its value, of which it says "1 required TEXT missing".
-std::string Said(const CLI::ParseError& error) {
+std::string Said(const CLI::App& app, const CLI::ParseError& error) {
   const std::string what = error.what();
   if (error.get_exit_code() == static_cast<int>(CLI::ExitCodes::ExcludesError))
     return ExcludeEachOther(absl::StrReplaceAll(what, {{" excludes ", " and "}}));
   const bool of_flag = what.starts_with("-") && what.find(':') != what.npos;
   const bool no_value =
       of_flag && error.get_exit_code() == static_cast<int>(CLI::ExitCodes::ArgumentMismatch);
-  return no_value ? absl::StrCat(what.substr(0, what.find(':')), " needs one value") : what;
+  if (!no_value) return what;
+  const std::string flag = what.substr(0, what.find(':'));
+  return absl::StrCat(flag, " needs a value", ValueOf(app, flag));
 }
 
 // What is wrong with a group of which exactly one option must be given; "": nothing.
@@ -170,7 +186,8 @@ std::string Problem(const CLI::App& app, const CLI::ParseError& error, const Usa
   if (commands.empty() && !of_group.empty() && IsRequired(error)) return of_group;
   const bool says_more = hints.example != nullptr;
   if (commands.empty())
-    return absl::StrCat(Said(error), says_more ? "" : "\nRun with --help for more information.");
+    return absl::StrCat(Said(named, error),
+                        says_more ? "" : "\nRun with --help for more information.");
   return absl::StrCat(&named == &app ? "" : named.get_name() + ": ",
                       "a command is missing, one of ", absl::StrJoin(commands, ", "));
 }

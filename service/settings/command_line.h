@@ -25,7 +25,8 @@ struct UsageHints {
   // What to write instead of words that other programs take. "move" -> "reshard": for the program's
   // first word; "--address" -> "--server": where the command has the second flag.
   std::map<std::string, std::string> instead = {};
-  // What to say of flags that the command does not have.
+  // What to say of flags that the command does not have, and of commands that do not exist, by all
+  // their words.
   std::map<std::string, std::string> notes = {};
   // Example of a command, by the words that lead to it; "" if there is none. May be null.
   std::function<std::string(const std::string& path)> example = nullptr;

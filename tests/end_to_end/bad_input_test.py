@@ -368,7 +368,8 @@ class BadInputTest(ClusterTest):
         self.start_refused(NOT_FOUND, ["jobs/test/states/absent"], state="jobs/test/states/absent")
 
     def test_targets_that_name_an_array_twice_or_another(self):
-        self.start_refused(INVALID, ["w", "repeated"], targets=targets([*ARRAYS, *ARRAYS], COLUMNS))
+        twice = targets([*ARRAYS, *ARRAYS], COLUMNS)
+        self.start_refused(INVALID, ["w", "more than once"], targets=twice)
         self.start_refused(
             INVALID, ["v"], targets=targets([*ARRAYS, Array("v", "f32", (1,))], COLUMNS)
         )

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "base/error.h"
 #include "base/status_macros.h"
 #include "google/protobuf/util/message_differencer.h"
@@ -445,6 +446,20 @@ absl::StatusOr<v1::SealResponse> StateBuffers::Unseal(const v1::UnsealRequest& r
   return SetSealed(held, shards, false, request.write());
 }
 
+// The numbers of the state's generations on this host, the newest first; "none".
+std::string StateBuffers::GenerationsHere(const std::string& state) const {
+  constexpr size_t kNamed = 10;
+  std::vector<int64_t> numbers;
+  for (const Generation* held : store_->ListOf(state)) {
+    if (!held->pending() && Current(*held)) numbers.push_back(held->number());
+  }
+  if (numbers.empty()) return "none";
+  std::sort(numbers.rbegin(), numbers.rend());
+  const bool cut = numbers.size() > kNamed;
+  if (cut) numbers.resize(kNamed);
+  return absl::StrCat(absl::StrJoin(numbers, ", "), cut ? ", ..." : "");
+}
+
 // Error for a generation that is not on this host. It may still come, unless a later generation
 // exists.
 Unanswered StateBuffers::NoGeneration(const std::string& state, int64_t generation) const {
@@ -458,10 +473,8 @@ Unanswered StateBuffers::NoGeneration(const std::string& state, int64_t generati
   const std::string number = absl::StrCat(generation);
   if (generation >= latest) {
     return {StateError(absl::StatusCode::kNotFound, "GENERATION_NOT_FOUND", state,
-                       absl::StrCat("has no generation ", number, " on this host",
-                                    here == 0 || here >= generation
-                                        ? ""
-                                        : absl::StrCat("; the newest here is ", here)),
+                       absl::StrCat("has no generation ", number, " on this host, which has ",
+                                    GenerationsHere(state)),
                        {{"generation", number}}),
             Awaited{.state = state, .what = Awaited::What::kGeneration}};
   }

@@ -146,6 +146,7 @@ class StateBuffers {
   // The generation if the planner reported that none of its shards lies here; nullopt for others.
   std::optional<Generation> AbsentGeneration(const std::string& state, int64_t generation) const;
   absl::StatusOr<const Generation*> ForSealing(const std::string& state) const;
+  std::string GenerationsHere(const std::string& state) const;
   Unanswered NoGeneration(const std::string& state, int64_t generation) const;
   int32_t HostsOf(const Generation& held) const;
   absl::StatusOr<v1::SealResponse> SetSealed(const Generation* held, const std::vector<int>& shards,

@@ -88,7 +88,7 @@ absl::StatusOr<int64_t> AxisOf(const std::string& name, const JaxMesh& mesh,
   for (size_t i = 0; i < mesh.names.size(); ++i) {
     if (mesh.names[i] == name) return static_cast<int64_t>(i);
   }
-  return scanner.ErrorAt(at, absl::StrCat("the mesh has no axis '", name, "', but '",
+  return scanner.ErrorAt(at, absl::StrCat("the mesh has no axis '", name, "'; its axes are '",
                                           absl::StrJoin(mesh.names, "', '"), "'"));
 }
 

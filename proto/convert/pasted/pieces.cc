@@ -83,7 +83,7 @@ absl::StatusOr<int64_t> CountDevices(const std::vector<int64_t>& sizes, const Te
     if (size < 1) return scanner.ErrorAt(at, "each axis of the mesh must have at least 1 device");
     if (count > planner::kPositionsMax / size) {
       return scanner.ErrorAt(
-          at, absl::StrCat("the mesh has more than ", planner::kPositionsMax, " devices"));
+          at, absl::StrCat("the mesh must have at most ", planner::kPositionsMax, " devices"));
     }
     count *= size;
   }

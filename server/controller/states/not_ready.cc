@@ -73,7 +73,9 @@ absl::Status NotReady(const StateEntry& state, const WorkerRegistry& workers) {
                               {"lost_hosts", lost},
                               {"newer_hosts", newer},
                               {"writes", writes}}};
-  std::string why = absl::StrCat(UnsealedIn(seen), WritesIn(seen, writes), OnceIn(state, workers));
+  const std::string unsealed = UnsealedIn(seen);
+  std::string why = absl::StrCat(unsealed, WritesIn(seen, writes), OnceIn(state, workers));
+  if (!unsealed.empty() && why == unsealed) absl::StrAppend(&why, ": seal its shards there first");
   if (!lost.empty()) absl::StrAppend(&why, "; away, or back without its shards: ", lost);
   if (!newer.empty()) {
     absl::StrAppend(&why, "; a newer generation than the journal knows is on ", newer,

@@ -21,10 +21,12 @@ bool Equal(const Labels& a, const Labels& b) {
 absl::Status Committed(const StateEntry& state, v1::State::Phase phase) {
   const std::string name = v1::State::Phase_Name(phase);
   const std::string generation = absl::StrCat(state.generation());
+  const bool can_unseal = state.generation() == 1 && !state.declared.write_once();
   return MakeError(
       absl::StatusCode::kFailedPrecondition,
       absl::StrCat(state.name(), " is ", name, ", generation ", generation,
-                   ": step and labels can be changed only before generation 1 is sealed"),
+                   ": step and labels can be changed only while generation 1 is BUILDING",
+                   can_unseal ? "; remeshctl unseal makes it so" : ""),
       {.reason = "STATE_COMMITTED",
        .metadata = {{"state", state.name()}, {"phase", name}, {"generation", generation}}});
 }

@@ -25,7 +25,9 @@ absl::StatusOr<std::string> ParseParent(std::string_view field, std::string_view
   if (TakeSegment(job) == "jobs" && IsSegment(job)) {
     return absl::StrCat("jobs/", std::string(job), "/");
   }
-  return InvalidField(field, parent, "must be jobs/{job}, jobs/- or empty");
+  const std::string meant =
+      IsSegment(parent) ? absl::StrCat("; did you mean jobs/", std::string(parent), "?") : "";
+  return InvalidField(field, parent, absl::StrCat("must be jobs/{job}, jobs/- or empty", meant));
 }
 
 }  // namespace remesh::server
