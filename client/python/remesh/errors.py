@@ -8,8 +8,9 @@ the server or worker gave.
         print(error.lost_hosts)
 
 Every error is a RemeshError: `code` is gRPC's name of the code, `reason` is stable and in upper
-case, `metadata` holds every value that the message names. Its text is one line. Below the classes:
-the details of a grpc.RpcError, for users of the stubs and of Trainer.
+case, `metadata` holds every value that the message names, `further` what else is wrong with the
+arguments. Its text is one line. Below the classes: the details of a grpc.RpcError, for users of the
+stubs and of Trainer.
 """
 
 import json
@@ -21,6 +22,7 @@ from google.rpc import error_details_pb2, status_pb2
 _DETAILS_KEY = "grpc-status-details-bin"
 _MESSAGE_BYTES = 4096  # of an error that is sent to other processes
 _MOST_NAMES = 20  # of arrays, in an error
+_MOST_FURTHER = 20  # problems besides the first, in an error
 
 
 class RemeshError(Exception):
@@ -40,6 +42,7 @@ class RemeshError(Exception):
         reason: str = "",
         metadata: Optional[Mapping[str, str]] = None,
         process: Optional[int] = None,
+        further: Iterable[str] = (),
     ):
         super().__init__(message)
         self.message = message
@@ -48,10 +51,12 @@ class RemeshError(Exception):
         self.metadata: Dict[str, str] = dict(metadata or {})
         # Of the group, if the error was exchanged: where it happened.
         self.process = process
+        # "FIELD: what is wrong with it", of mistakes that do not depend on the first.
+        self.further: List[str] = list(further)[:_MOST_FURTHER]
 
     def __str__(self) -> str:
         where = "" if self.process is None else f"process {self.process}: "
-        return where + _line(self.code, self.message, self.reason, self.metadata)
+        return where + _line(self.code, self.message, self.reason, self.metadata, self.further)
 
     def __reduce__(self):
         return _from_fields, (self.to_fields(),)
@@ -65,6 +70,7 @@ class RemeshError(Exception):
             "reason": self.reason,
             "metadata": self.metadata,
             "process": self.process,
+            "further": self.further,
         }
 
     def _names(self, key: str) -> List[str]:
@@ -409,6 +415,7 @@ def from_grpc(
         message,
         info.reason if info else "",
         {**(metadata or {}), **(dict(info.metadata) if info else {})},
+        further=_further_of(_details(error)),
     )
 
 
@@ -419,7 +426,9 @@ def from_status(
     the caller decides."""
     info = info_of(status)
     reason, metadata = (info.reason, dict(info.metadata)) if info else ("", {})
-    return make(_code_name(status.code), status.message, reason, metadata, kind, **fields)
+    further = _further_of(status)
+    code = _code_name(status.code)
+    return make(code, status.message, reason, metadata, kind, further=further, **fields)
 
 
 def make(
@@ -460,6 +469,7 @@ def _from_fields(fields: Mapping[str, Any]) -> RemeshError:
         fields["metadata"],
         kinds.get(fields["kind"], RemeshError),
         process=fields["process"],
+        further=fields.get("further", ()),
     )
 
 
@@ -480,10 +490,15 @@ def _classes() -> List[Type[RemeshError]]:
 
 def error_info(error: grpc.RpcError) -> Optional[error_details_pb2.ErrorInfo]:
     """The ErrorInfo that a remesh handler attached, or None when gRPC itself refused the call."""
+    return info_of(_details(error))
+
+
+def _details(error: grpc.RpcError) -> status_pb2.Status:
+    """The status that a remesh handler attached; an empty one when gRPC itself refused the call."""
     for key, value in error.trailing_metadata() or ():
         if key == _DETAILS_KEY:
-            return info_of(status_pb2.Status.FromString(value))
-    return None
+            return status_pb2.Status.FromString(value)
+    return status_pb2.Status()
 
 
 def info_of(status: status_pb2.Status) -> Optional[error_details_pb2.ErrorInfo]:
@@ -495,6 +510,16 @@ def info_of(status: status_pb2.Status) -> Optional[error_details_pb2.ErrorInfo]:
     return None
 
 
+def _further_of(status: status_pb2.Status) -> List[str]:
+    """What else a status refuses besides what its message says: "FIELD: what is wrong with it"."""
+    further: List[str] = []
+    for detail in status.details:
+        bad = error_details_pb2.BadRequest()
+        if detail.Is(bad.DESCRIPTOR) and detail.Unpack(bad):
+            further.extend(f"{one.field}: {one.description}" for one in bad.field_violations)
+    return further[:_MOST_FURTHER]
+
+
 def describe(error: grpc.RpcError) -> str:
     """One line: "FAILED_PRECONDITION (STATE_NOT_READY): ... [state=jobs/a/states/b]"."""
     info, hint = error_info(error), tls_hint(error)
@@ -503,6 +528,7 @@ def describe(error: grpc.RpcError) -> str:
         error.details() or "",
         info.reason if info else "",
         info.metadata if info else {},
+        _further_of(_details(error)),
     )
     return line + (f" ({hint})" if hint else "")
 
@@ -545,6 +571,7 @@ def describe_status(status: status_pb2.Status) -> str:
         status.message,
         info.reason if info else "",
         info.metadata if info else {},
+        _further_of(status),
     )
 
 
@@ -552,7 +579,10 @@ def _code_name(number: int) -> str:
     return next((code.name for code in grpc.StatusCode if code.value[0] == number), str(number))
 
 
-def _line(code: str, message: str, reason: str, metadata: Mapping[str, str]) -> str:
+def _line(
+    code: str, message: str, reason: str, metadata: Mapping[str, str], further: Iterable[str] = ()
+) -> str:
     what = f"{code} ({reason})" if reason and reason != code else code
     values = " ".join(f"{key}={value}" for key, value in sorted(metadata.items()))
-    return " ".join(f"{what}: {message}".split("\n")) + (f" [{values}]" if values else "")
+    said = "; also ".join([f"{what}: {message}", *further])
+    return " ".join(said.split("\n")) + (f" [{values}]" if values else "")
