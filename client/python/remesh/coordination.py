@@ -305,7 +305,8 @@ def _check_size(call: str, tree: trees.Tree, total: int) -> None:
         largest = max(tree.leaves, key=lambda leaf: leaf.bytes)
         raise errors.TooLarge(
             f"{call}: {total} bytes are more than the {MOST_BYTES} that processes may exchange "
-            f"(the largest leaf is {largest.name}, {largest}): move arrays of devices by jax.reshard"
+            f"(the largest leaf is {largest.name}, {largest}): move arrays of devices by "
+            "jax.reshard"
         )
 
 

@@ -457,8 +457,8 @@ def main(command: Sequence[str]) -> int:
     the server, for remeshctl. Returns its exit status."""
     if not command:
         print(
-            "usage: python -m remesh.testing COMMAND...: runs it beside a server and a worker on this "
-            "machine",
+            "usage: python -m remesh.testing COMMAND...: runs it beside a server and a worker on "
+            "this machine",
             file=sys.stderr,
         )
         return 2
