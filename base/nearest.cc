@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
 
 namespace remesh {
 
@@ -41,6 +42,21 @@ std::string Nearest(std::string_view name, const std::vector<std::string>& candi
     }
   }
   return nearest;
+}
+
+std::vector<std::string> NearInEachPart(std::string_view name,
+                                        const std::vector<std::string>& candidates) {
+  using Parts = std::vector<std::string>;
+  const Parts parts = absl::StrSplit(absl::string_view(name.data(), name.size()), '/');
+  std::vector<std::string> near;
+  for (const std::string& candidate : candidates) {
+    const Parts others = absl::StrSplit(candidate, '/');
+    bool all_near = others.size() == parts.size();
+    for (size_t i = 0; all_near && i < parts.size(); ++i)
+      all_near = parts[i] == others[i] || !Nearest(parts[i], {others[i]}).empty();
+    if (all_near) near.push_back(candidate);
+  }
+  return near;
 }
 
 std::string DidYouMean(std::string_view name, const std::vector<std::string>& candidates) {

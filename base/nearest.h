@@ -15,6 +15,12 @@ size_t EditDistance(std::string_view a, std::string_view b);
 // candidates, because it takes time for each.
 std::string Nearest(std::string_view name, const std::vector<std::string>& candidates);
 
+// Those of the candidates in which each part between slashes is equal or near that of `name`, so that
+// the parts which all names share do not make different ones look alike: of "jobs/a/states/w" the name
+// "jobs/a/states/v", but not "jobs/a/states/optimizer".
+std::vector<std::string> NearInEachPart(std::string_view name,
+                                        const std::vector<std::string>& candidates);
+
 // "; did you mean "x"?" for a name that is not in `names`, or ", which has ..." with the first of
 // them, to be said of what has them.
 std::string KnownNames(std::string_view name, const std::vector<std::string>& names);

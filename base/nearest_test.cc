@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/nearest.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 namespace remesh {
@@ -25,6 +26,16 @@ TEST(NearestTest, OnlyTheFirstOfManyNamesAreCompared) {
   names[10'000] = "later";
   EXPECT_EQ(Nearest("firs", names), "first");
   EXPECT_EQ(Nearest("late", names), "");
+}
+
+TEST(NearestTest, PartsOfNamesAreComparedOneByOne) {
+  const std::vector<std::string> names = {"jobs/llama/states/params", "jobs/llama/states/optimizer",
+                                          "jobs/llama/executions/params"};
+  using testing::ElementsAre;
+  EXPECT_THAT(NearInEachPart("jobs/lama/states/parms", names), ElementsAre(names[0]));
+  EXPECT_THAT(NearInEachPart("jobs/llama/states/params", names), ElementsAre(names[0]));
+  EXPECT_THAT(NearInEachPart("jobs/llama/states/bias", names), ElementsAre());
+  EXPECT_THAT(NearInEachPart("jobs/llama", names), ElementsAre());
 }
 
 TEST(NearestTest, SlipsAreFoundAndOtherWordsAreNot) {

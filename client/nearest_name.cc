@@ -7,7 +7,6 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_split.h"
 #include "base/error.h"
 #include "base/nearest.h"
 #include "remesh/v1/plan.grpc.pb.h"
@@ -84,21 +83,6 @@ std::string NameIn(const ErrorInfo& info) {
   return "";
 }
 
-// The names that differ a little in each part between slashes, so that the parts which all names
-// share do not make different ones look alike.
-Names Alike(const std::string& name, const Names& all) {
-  const Names parts = absl::StrSplit(name, '/');
-  Names alike;
-  for (const std::string& other : all) {
-    const Names others = absl::StrSplit(other, '/');
-    bool near = others.size() == parts.size();
-    for (size_t i = 0; near && i < parts.size(); ++i)
-      near = parts[i] == others[i] || !Nearest(parts[i], {others[i]}).empty();
-    if (near) alike.push_back(other);
-  }
-  return alike;
-}
-
 }  // namespace
 
 absl::Status WithNearestName(const absl::Status& status, const Endpoint& server) {
@@ -107,7 +91,7 @@ absl::Status WithNearestName(const absl::Status& status, const Endpoint& server)
   const std::string name = NameIn(info);
   for (const Kind& kind : kKinds) {
     if (!absl::StrContains(name, kind.in_names)) continue;
-    std::string hint = DidYouMean(name, Alike(name, kind.names(server)));
+    std::string hint = DidYouMean(name, NearInEachPart(name, kind.names(server)));
     if (hint.empty()) hint = absl::StrCat("; remeshctl ", kind.list, " shows those that exist");
     return MakeError(status.code(), absl::StrCat(std::string(status.message()), hint), info);
   }
