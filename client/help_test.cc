@@ -51,6 +51,10 @@ class HelpTest : public testing::Test {
   static inline std::map<std::string, std::string> helps_;  // by command
 };
 
+TEST_F(HelpTest, PutSaysHowNamesOfArraysBecomeFiles) {
+  EXPECT_NE(helps_["put"].find("a leading \".\" is %2E"), std::string::npos) << helps_["put"];
+}
+
 TEST_F(HelpTest, EveryCommandHasTwoExamplesOfItself) {
   EXPECT_GT(helps_.size(), 60u);
   for (const auto& [command, help] : helps_) {
