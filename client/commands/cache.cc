@@ -180,11 +180,10 @@ void AddCache(CLI::App& app, Command& command) {
   AddPlanWatchFlags(*watch, watched->watch);
   const auto [to, exported] = add("export", "Write plans into a folder, a file each", Export);
   AddPlanFilterFlags(*to, exported->filter);
-  const auto [from, imported] = add("import", "File the plans that a folder holds", Import);
+  const auto [from, imported] = add("import", "Import the plans in a folder", Import);
   for (const auto& [sub, options] :
        {std::make_pair(to, exported), std::make_pair(from, imported)}) {
-    sub->add_option("FOLDER", options->folder, "Folder of files *.plan, which is there")
-        ->required();
+    sub->add_option("FOLDER", options->folder, "Existing folder of *.plan files")->required();
   }
 }
 

@@ -17,7 +17,7 @@ const std::map<std::string, OutputFormat>& Formats() {
 
 void AddFormats(CLI::App& app, OutputFormat& format, const std::vector<std::string>& names) {
   const auto set = [&format](const std::string& text) { format = Formats().at(text); };
-  app.add_option_function<std::string>("-o,--output", set, "Form of the answer (default table)")
+  app.add_option_function<std::string>("-o,--output", set, "Format of the output (default table)")
       ->transform(OneOf(names));
 }
 

@@ -75,7 +75,7 @@ absl::Status Bundle(const DebugOptions& options) {
 }  // namespace
 
 void AddDebug(CLI::App& app, Command& command) {
-  CLI::App* debug = app.add_subcommand("debug", "What helps to find out what is wrong");
+  CLI::App* debug = app.add_subcommand("debug", "Collect what helps to find a fault");
   debug->require_subcommand(1);
   CLI::App* sub = debug->add_subcommand(
       "bundle",

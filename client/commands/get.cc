@@ -121,7 +121,7 @@ void AddGet(CLI::App& app, Command& command) {
   AddSocketFlags(*get, options->worker);
   AddOutputFlag(*get, options->format);
   AddName(*get, kStateNames, options->state, "STATE");
-  get->add_option("FOLDER", options->folder, "Folder of the files, which is there")->required();
+  get->add_option("FOLDER", options->folder, "Existing folder for the files")->required();
   get->add_option("--array", options->arrays, "Only this array; may be repeated")
       ->allow_extra_args(false);
   get->add_option("--generation", options->generation,

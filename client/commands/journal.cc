@@ -114,7 +114,7 @@ void AddJournal(CLI::App& app, Command& command) {
       ->check(ServerAddress())
       ->capture_default_str();
   sub->add_option("--timeout", options->server.timeout_seconds,
-                  "Longest time without a word from the server, seconds")
+                  "Longest time without a message from the server, seconds")
       ->transform(Seconds())
       ->capture_default_str();
   AddOutputFlag(*sub, options->format);

@@ -73,20 +73,22 @@ void AddPlanFilterFlags(CLI::App& app, PlanFilterFlags& flags) {
   app.add_option("--target-devices", flags.target_devices, "Devices after")->check(Range());
   app.add_option("--source-hosts", flags.source_hosts, "Hosts before")->check(Range());
   app.add_option("--target-hosts", flags.target_hosts, "Hosts after")->check(Range());
-  app.add_option("--hits", flags.hits, "How often the plan was asked for: 2.. for at least twice")
+  app.add_option("--hits", flags.hits, "How often the plan was requested: 2.. for at least twice")
       ->check(Range());
   app.add_option_function<int64_t>(
          "--hits-min", [&flags](int64_t least) { flags.hits = absl::StrCat(least, ".."); },
          "The same as --hits N..")
       ->transform(WholeNumber(0));
-  app.add_option("--older", flags.older, "Made longer ago than this: 90s, 10m, 1h")->check(Age());
+  app.add_option("--older", flags.older, "Computed longer ago than this: 90s, 10m, 1h")
+      ->check(Age());
   app.add_option("--newer", flags.newer, "Made less long ago")->check(Age());
-  app.add_option("--unused", flags.unused, "Not asked for since as long")->check(Age());
+  app.add_option("--unused", flags.unused, "Not used for longer than this: 90s, 10m, 1h")
+      ->check(Age());
   CLI::Option* pinned = app.add_flag("--pinned", flags.pinned, "Pinned plans only");
   app.add_flag("--unpinned", flags.unpinned, "Others only")->excludes(pinned);
   app.add_option("--tier", flags.tier, "memory, or disk: on disk only")
       ->transform(OneOf({"memory", "disk"}));
-  app.add_option("--fingerprint", flags.fingerprint, "The fingerprint begins so");
+  app.add_option("--fingerprint", flags.fingerprint, "Prefix of the fingerprint");
 }
 
 absl::StatusOr<v1::PlanFilter> ToFilter(const PlanFilterFlags& flags, absl::Time now) {

@@ -257,10 +257,10 @@ void AddPlans(CLI::App& app, Command& command) {
       ->required()
       ->check(FilePath());
   to->add_flag("--force", exported->force, "Replace a file that is there");
-  const auto [from, imported] = add("import", "File a plan that export wrote", Import);
+  const auto [from, imported] = add("import", "Import a plan that export wrote", Import);
   from->add_option("FILE", imported->file, "File to read; - is stdin")->required();
   from->add_option("-f,--spec", imported->spec,
-                   "The question that it shall answer, of the same structure: JSON or YAML");
+                   "PlanSpec that the plan is to answer, of the same structure: JSON or YAML");
   AddPrecompute(*plans, command);
 }
 

@@ -67,14 +67,15 @@ void AddPrecompute(CLI::App& plans, Command& command) {
   layout->require_option(1);
   sub->add_option("--elastic", options->list,
                   "The device list that grows and shrinks; may be left out when there is one");
-  sub->add_option("--axis", options->axis,
-                  "The mesh axis that does: its name, or its index in DTensor and HLO forms");
+  sub->add_option(
+      "--axis", options->axis,
+      "Mesh axis that grows and shrinks: its name, or its index in DTensor and HLO forms");
   sub->add_flag("--lose-one", options->lose, "Any one host fails");
   sub->add_flag("--drain-one", options->drain, "Any one host leaves");
   sub->add_flag("--return-one", options->come_back, "Any one host comes back");
-  sub->add_option("--plus-minus", options->plus_minus, "Up to so many hosts join or leave")
+  sub->add_option("--plus-minus", options->plus_minus, "Up to this many hosts join or leave")
       ->transform(WholeNumber(0, std::numeric_limits<int32_t>::max()));
-  sub->add_flag("--dry-run", options->dry_run, "Name the plans, make none");
+  sub->add_flag("--dry-run", options->dry_run, "List the plans without computing them");
   sub->callback([&command, options] {
     if (!options->lose && !options->drain && !options->come_back && options->plus_minus == 0) {
       throw CLI::RequiredError("one of --lose-one, --drain-one, --return-one, --plus-minus");

@@ -261,7 +261,7 @@ void AddStates(CLI::App& app, Command& command) {
                    "Its shards are written and sealed once, and never unsealed or lent");
   const auto [update, update_options] =
       add("update", "Set step or labels of a state that has not been READY yet", Update, true);
-  update->add_option("--step", update_options->step, "Without it, the step stays")
+  update->add_option("--step", update_options->step, "Training step; without it, the step stays")
       ->transform(WholeNumber(0));
   update->add_option("--label", update_options->labels,
                      "KEY=VALUE, in place of all labels; may be repeated");

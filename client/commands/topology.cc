@@ -79,7 +79,7 @@ void PrintTopology(const v1::Topology& topology, bool json) {
 
 void AddFormFlag(CLI::App& app, bool& json) {
   const auto set = [&json](const std::string& text) { json = text == "json"; };
-  app.add_option_function<std::string>("-o,--output", set, "Form of the answer (default yaml)")
+  app.add_option_function<std::string>("-o,--output", set, "Format of the output (default yaml)")
       ->transform(OneOf({"yaml", "json"}));
 }
 
@@ -117,15 +117,17 @@ void AddShow(CLI::App& topology, Command& command) {
   sub->add_option("--hosts", cluster.hosts, "How many")
       ->transform(WholeNumber())
       ->capture_default_str();
-  sub->add_option("--host-prefix", cluster.host_prefix, "Names are this and a number from 0 on")
+  sub->add_option("--host-prefix", cluster.host_prefix,
+                  "Prefix of the hosts' names, which a number from 0 follows")
       ->capture_default_str();
   sub->add_option("--first-device", cluster.first_device, "Id of the first device")
       ->transform(WholeNumber(0))
       ->capture_default_str();
-  CLI::Option* racks = sub->add_option("--racks", cluster.racks,
-                                       "Deal the hosts into so many racks with an uplink each")
-                           ->transform(WholeNumber(0))
-                           ->capture_default_str();
+  CLI::Option* racks =
+      sub->add_option("--racks", cluster.racks,
+                      "Divide the hosts among this many racks, each with an uplink")
+          ->transform(WholeNumber(0))
+          ->capture_default_str();
   sub->add_option("--oversubscription", cluster.oversubscription,
                   "Capacity of a rack's hosts over that of its uplink")
       ->transform(AboveZero())
@@ -146,7 +148,7 @@ void AddTopology(CLI::App& app, Command& command) {
   list->callback([&command, format] { command = [format] { return List(*format); }; });
   AddShow(*topology, command);
   CLI::App* get = topology->add_subcommand(
-      "get", "Print what a server makes of its workers: what an empty topology means there");
+      "get", "Print the topology of a server's workers, which an empty topology stands for");
   auto options = std::make_shared<GetOptions>();
   AddServerFlags(*get, options->server);
   AddFormFlag(*get, options->json);

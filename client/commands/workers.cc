@@ -225,7 +225,8 @@ void AddWorkers(CLI::App& app, Command& command) {
     }
     if (run == Discard) {
       AddName(*sub, kStateNames, options->state, "STATE");
-      sub->add_option("UID", options->state_uid, "Which of the states of that name")->required();
+      sub->add_option("UID", options->state_uid, "Uid of one of the states of that name")
+          ->required();
       sub->add_flag("--yes", options->yes,
                     "Discard even what may be the last copy. Save it first: remeshctl get "
                     "--generation");
@@ -237,7 +238,7 @@ void AddWorkers(CLI::App& app, Command& command) {
   add("undrain", "Place new states on a drained host again", Undrain);
   add("forget", "Drop a worker that will not come back; what it held is lost", Forget);
   add("reset",
-      "Let a host in that lost its secret (reinstalled, say): its next worker is taken for it",
+      "Admit a host that lost its secret, as when it was reinstalled, at its worker's next try",
       Reset);
   add("owed",
       "List shards that no state claims, which workers keep until they are known to be free", Owed);

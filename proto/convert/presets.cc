@@ -135,8 +135,9 @@ absl::StatusOr<v1::Topology> MakeTopology(const Cluster& cluster) {
   const std::vector<Unit> units = AddGroups(*preset, topology);
   const int64_t count = static_cast<int64_t>(units.size());
   if (cluster.racks < 0 || cluster.racks > count) {
-    return InvalidField("racks", absl::StrCat(cluster.racks),
-                        absl::StrCat("must be 0 to ", count, ", so many can be dealt into racks"));
+    return InvalidField(
+        "racks", absl::StrCat(cluster.racks),
+        absl::StrCat("must be 0 to ", count, ", for each rack needs a host or group"));
   }
   for (int64_t r = 0; r < cluster.racks; ++r) {
     const std::string name = absl::StrCat("rack-", r);

@@ -522,7 +522,8 @@ void States::WarnIfTooOld(const std::string& host, Outbox& out) const {
   for (const std::string& name : registry_.NamesOn(host)) {
     if (IsTooOld(*registry_.Find(name), *membership_.workers().Find(host))) states.push_back(name);
   }
-  const std::string which = Some(" must be upgraded: nothing counts that it holds of ", states);
+  const std::string which =
+      Some(" must be upgraded: until then no shard counts that it holds of ", states);
   if (!which.empty()) out.Warn(absl::StrCat("the worker of host ", host, which));
 }
 

@@ -198,7 +198,7 @@ TEST_F(WriteOnceTest, SealsOfAWorkerThatDoesNotKnowItLeadToNoCommit) {
   Seal("a");
   ComeBack("b", /*knows=*/false);
   EXPECT_EQ(Did<Note>().at(0).line,
-            "the worker of host b must be upgraded: nothing counts that it holds of "
+            "the worker of host b must be upgraded: until then no shard counts that it holds of "
             "jobs/j/states/s");
   Seal("b");
   EXPECT_TRUE(Did<Persist>().empty());
