@@ -52,25 +52,33 @@ class ErrorsTest(unittest.TestCase):
 
     # Regression: of several mistakes in one request only the first was shown.
     def test_every_mistake_is_shown(self):
-        status = status_pb2.Status(code=3, message='arrays[0].name: value "" must not be empty')
-        violations = [{"field": "arrays[1].shape[0]", "description": 'value "-1" must be >= 0'},
-                      {"field": "arrays[2].element_type", "description": "is missing"}]
-        info = error_details_pb2.ErrorInfo(reason="INVALID_FIELD", metadata={"field": "arrays[0].name"})
-        for detail in (info, error_details_pb2.BadRequest(field_violations=violations)):
-            status.details.add().Pack(detail)
+        status = self.refusal([
+            {"field": "arrays[1].shape[0]", "description": 'value "-1" must be >= 0'},
+            {"field": "arrays[2].element_type", "description": "is missing"}])
         error = errors.from_status(status)
-        self.assertEqual(error.further, ['arrays[1].shape[0]: value "-1" must be >= 0', "arrays[2].element_type: is missing"])
-        self.assertEqual(str(error), 'INVALID_ARGUMENT (INVALID_FIELD): arrays[0].name: value "" must not be empty; '
-                                     'also arrays[1].shape[0]: value "-1" must be >= 0; also arrays[2].element_type: is missing '
-                                     '[field=arrays[0].name]')
+        self.assertEqual(error.further, [
+            'arrays[1].shape[0]: value "-1" must be >= 0', "arrays[2].element_type: is missing"])
+        self.assertEqual(
+            str(error),
+            'INVALID_ARGUMENT (INVALID_FIELD): arrays[0].name: value "" must not be empty; '
+            'also arrays[1].shape[0]: value "-1" must be >= 0; '
+            "also arrays[2].element_type: is missing [field=arrays[0].name]")
         self.assertEqual(errors.describe_status(status), str(error))
         for other in (errors.from_bytes(errors.to_bytes(error)), pickle.loads(pickle.dumps(error))):
             self.assertEqual((type(other), str(other)), (errors.BadArgument, str(error)))
 
     def test_a_peer_cannot_make_an_error_of_any_length(self):
-        status = status_pb2.Status(code=3, message="no")
-        status.details.add().Pack(error_details_pb2.BadRequest(field_violations=[{"field": f"f{i}"} for i in range(1000)]))
+        status = self.refusal([{"field": f"f{i}"} for i in range(1000)])
         self.assertEqual(len(errors.from_status(status).further), 20)
+
+    def refusal(self, violations: list) -> status_pb2.Status:
+        """Of a field, with these further violations."""
+        status = status_pb2.Status(code=3, message='arrays[0].name: value "" must not be empty')
+        info = error_details_pb2.ErrorInfo(
+            reason="INVALID_FIELD", metadata={"field": "arrays[0].name"})
+        for detail in (info, error_details_pb2.BadRequest(field_violations=violations)):
+            status.details.add().Pack(detail)
+        return status
 
     def test_a_status_in_a_message(self):
         packed = any_pb2.Any()
