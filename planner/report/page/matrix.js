@@ -11,7 +11,7 @@ function drawFlows() {
     line(kindHead(from), self ? element('td', { text: 'each other' }) : kindHead(to, 'td'), n, '--cross');
   }
   const rest = flows.slice(10);
-  if (rest.length > 0) line(head(`${rest.length} smaller flows`), element('td'), sum(rest.map(f => f[0])), '--cross');
+  if (rest.length > 0) line(head(plural(rest.length, 'other flow')), element('td'), sum(rest.map(f => f[0])), '--cross');
   if (inside > 0) {
     line(head('devices of hosts'), box('td', undefined, term('inside a host', 'devices of the same host')), inside, '--inside');
   }
@@ -36,7 +36,7 @@ function drawRacks() {
   const more = data.rackPairs - data.rackFlows.length;
   if (more > 0) {
     const rest = data.betweenRacks + data.insideRacks - sum(data.rackFlows.map(f => f[2]));
-    row('racks', head(plural(more, 'smaller flow')), [element('td'), bytes(rest), shareCell(rest, '--cross')]);
+    row('racks', head(plural(more, 'other flow')), [element('td'), bytes(rest), shareCell(rest, '--cross')]);
   }
 }
 
