@@ -2,7 +2,6 @@
 #include "planner/schedule/segment_moves.h"
 
 #include <algorithm>
-#include <numeric>
 #include <utility>
 
 #include "base/check.h"
@@ -210,6 +209,19 @@ void SegmentMover::Copy(const Stripe& stripe, absl::Span<const int32_t> needers)
   }
 }
 
+// What each of the needers and of the devices that have the stripes sends if they share it. `sends`:
+// of the host's devices, from `first` on.
+int64_t SegmentMover::FairShare(absl::Span<const int64_t> sends, int32_t first,
+                                const Stripes& arrived, const Needers& needers) {
+  std::vector<int32_t> sharing(needers.begin(), needers.end());
+  for (const Stripe& stripe : arrived) sharing.push_back(stripe.device);
+  std::sort(sharing.begin(), sharing.end());
+  sharing.erase(std::unique(sharing.begin(), sharing.end()), sharing.end());
+  int64_t sum = 0;
+  for (const int32_t device : sharing) sum += sends[device - first];
+  return sum / static_cast<int64_t>(sharing.size());
+}
+
 // Copies the stripes too, but scatters those of devices with too much to send. Returns the stripes
 // to send on.
 SegmentMover::Stripes SegmentMover::Relieve(int32_t host, const Stripes& arrived,
@@ -225,8 +237,7 @@ SegmentMover::Stripes SegmentMover::Relieve(int32_t host, const Stripes& arrived
   for (const Stripe& stripe : arrived) {
     sends[stripe.device - first] += copies(stripe) * (stripe.hi - stripe.lo);
   }
-  const int64_t fair = std::accumulate(sends.begin(), sends.end(), int64_t{0}) /
-                       static_cast<int64_t>(needers.size());
+  const int64_t fair = FairShare(sends, first, arrived, needers);
   Stripes parts;
   for (const Stripe& stripe : arrived) {
     const int64_t size = stripe.hi - stripe.lo;

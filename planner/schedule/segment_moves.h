@@ -103,6 +103,8 @@ class SegmentMover {
   void Arrive(int32_t host, absl::Span<const int32_t> all, Stripes arrived);
   void Copy(const Stripe& stripe, absl::Span<const int32_t> needers);
   Stripes Relieve(int32_t host, const Stripes& arrived, const Needers& needers);
+  static int64_t FairShare(absl::Span<const int64_t> sends, int32_t first, const Stripes& arrived,
+                           const Needers& needers);
   bool Sends(int32_t host) const;
   void Scatter(const Stripe& stripe, Needers needers, Stripes& parts);
   void AddMove(int64_t lo, int64_t hi, const Stripe& from, int32_t to, Space to_space);

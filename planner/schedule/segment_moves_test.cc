@@ -108,5 +108,18 @@ TEST(SegmentMovesTest, ACrowdedHostFeedsAllOfItsNics) {
   for (int32_t d = 0; d < 8; ++d) EXPECT_NEAR(static_cast<double>(out[d]), kBits / 8, 8) << d;
 }
 
+// Regression: what devices sent that do not need the tape counted as if its needers had sent it, so
+// that a device that alone holds something made all copies of it itself, where the others of its
+// host were busy.
+TEST(SegmentMovesTest, NeedersPassOnWhateverOtherDevicesOfTheHostSend) {
+  const Network network = MakeTestNetwork(1, 24, 24, 10, 10);
+  Atoms atoms;
+  atoms.groups = {Devices(0, 8), Devices(0, 16), {16}, Devices(17, 7)};
+  atoms.tapes = {{.holders = 0, .needers = 1, .bits = 24 * kBits, .unit_bits = 8},
+                 {.holders = 2, .needers = 3, .bits = 4 * kBits, .unit_bits = 8}};
+  const Moves moves = MakeOptimalMoves(atoms, {.classes = {}, .class_of = {-1, -1}}, {}, network);
+  EXPECT_LE(SentInside(moves, network)[16], 4.1);
+}
+
 }  // namespace
 }  // namespace remesh::planner
