@@ -216,14 +216,21 @@ class Checker {
       return std::all_of(members.begin(), members.end(),
                          [&](int32_t i) { return IsIndex(i, items); });
     };
-    for (const auto& [name, one] : {std::pair{"lower_bound", &rep_.figures.lower_bound},
-                                    {"routing_bound", &rep_.figures.routing_bound},
-                                    {"fabric_bound", &rep_.figures.fabric_bound}}) {
-      const bool known =
-          one->kind >= Certificate::Kind::kNone && one->kind <= Certificate::Kind::kRelay &&
-          one->capacity >= 1 && in(one->hosts, request_.topology.hosts) &&
-          in(one->domains, request_.topology.domains) && in(one->devices, rep_.host_of);
-      if (known) continue;
+    using Kind = Certificate::Kind;
+    const auto fits = [&](const Certificate& one, bool of_fabric) {
+      const bool is_local = one.kind == Kind::kLocalIngress || one.kind == Kind::kLocalEgress;
+      const bool known = one.kind >= Kind::kNone && one.kind <= Kind::kLocalEgress &&
+                         (of_fabric ? one.kind != Kind::kRelay : !is_local);
+      const bool of_devices = of_fabric && one.kind != Kind::kNone;
+      return known && one.devices.empty() == !of_devices && one.capacity >= 1 &&
+             in(one.hosts, request_.topology.hosts) && in(one.domains, request_.topology.domains) &&
+             in(one.devices, rep_.host_of);
+    };
+    const Figures& figures = rep_.figures;
+    for (const auto& [name, one] : {std::pair{"lower_bound", &figures.lower_bound},
+                                    {"routing_bound", &figures.routing_bound},
+                                    {"fabric_bound", &figures.fabric_bound}}) {
+      if (fits(*one, one == &figures.fabric_bound)) continue;
       return InvalidField(
           name, absl::StrCat("kind ", static_cast<int>(one->kind), ", capacity ", one->capacity),
           "must be of a kind, of hosts, domains and devices of the request that can send");

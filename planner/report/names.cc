@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cctype>
 #include <numeric>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -48,6 +49,15 @@ std::string Members(const Certificate& certificate, const Binding& binding) {
                     domains.size() == 1 ? "domain " : "domains ", Listed(domains));
   }
   return text;
+}
+
+// "device 3", "devices 0, 1, 2, 3 and 28 more".
+std::string Devices(const Certificate& certificate, const Binding& binding) {
+  std::vector<std::string> devices;
+  for (const int32_t device : certificate.devices) {
+    devices.push_back(absl::StrCat(binding.device_ids[device]));
+  }
+  return absl::StrCat(devices.size() == 1 ? "device " : "devices ", Listed(std::move(devices)));
 }
 
 // Places of domains in the natural order of their paths from the root.
@@ -100,12 +110,28 @@ std::string FabricBoundInWords(const Plan& plan, const Binding& binding) {
   if (certificate.kind == Certificate::Kind::kNone) return "no device has to move anything";
   const double bytes = static_cast<double>(certificate.bits) / 8;
   const double capacity = static_cast<double>(certificate.capacity);
-  const bool in = certificate.kind == Certificate::Kind::kIngress;
-  return absl::StrFormat(
-      "device %d %s %s: at %s/s of its fabric and NIC together, %s",
-      binding.device_ids[certificate.devices[0]], in ? "must receive" : "alone holds",
-      absl::StrCat(BytesText(bytes), in ? " that it does not hold" : " that others need"),
-      BytesText(capacity), SecondsText(bytes / capacity));
+  const bool one = certificate.devices.size() == 1;
+  const auto text = [&](const char* does, const char* what, const char* over) {
+    return absl::StrFormat("%s %s %s %s: at %s/s of %s %s, %s", Devices(certificate, binding), does,
+                           BytesText(bytes), what, BytesText(capacity), one ? "its" : "their", over,
+                           SecondsText(bytes / capacity));
+  };
+  constexpr const char* kBoth = "fabric and NIC together";
+  switch (certificate.kind) {
+    case Certificate::Kind::kNone:
+    case Certificate::Kind::kRelay:
+      break;
+    case Certificate::Kind::kIngress:
+      return text("must receive", "that it does not hold", kBoth);
+    case Certificate::Kind::kEgress:
+      return text(one ? "alone holds" : "alone hold", "that others need", kBoth);
+    case Certificate::Kind::kLocalIngress:
+      return text("must receive", "that others of its host hold", "fabric");
+    case Certificate::Kind::kLocalEgress:
+      return text(one ? "alone of its host holds" : "alone of their host hold",
+                  "that others there need", "fabric");
+  }
+  return "";
 }
 
 std::string Words(const Certificate& certificate, const Binding& binding) {
@@ -118,6 +144,8 @@ std::string Words(const Certificate& certificate, const Binding& binding) {
       absl::StrFormat("at %s/s, %s", BytesText(capacity), SecondsText(bytes / capacity));
   switch (certificate.kind) {
     case Certificate::Kind::kNone:
+    case Certificate::Kind::kLocalIngress:  // these two are of devices alone
+    case Certificate::Kind::kLocalEgress:
       break;
     case Certificate::Kind::kIngress:
       return absl::StrCat(who, " must receive ", BytesText(bytes),

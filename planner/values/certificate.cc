@@ -5,6 +5,27 @@
 #include "absl/strings/str_join.h"
 
 namespace remesh::planner {
+namespace {
+
+const char* WhatMembersDo(Certificate::Kind kind) {
+  switch (kind) {
+    case Certificate::Kind::kNone:
+      break;
+    case Certificate::Kind::kIngress:
+      return "must receive";
+    case Certificate::Kind::kEgress:
+      return "alone hold and must send";
+    case Certificate::Kind::kRelay:
+      return "must send, copies for each other included,";
+    case Certificate::Kind::kLocalIngress:
+      return "must receive from the host's others";
+    case Certificate::Kind::kLocalEgress:
+      return "alone of the host hold and must send inside it";
+  }
+  return "";
+}
+
+}  // namespace
 
 std::string Certificate::DebugString() const {
   if (kind == Kind::kNone) return "nothing has to cross";
@@ -17,11 +38,8 @@ std::string Certificate::DebugString() const {
   members.resize(members.size() - more);
   const std::string who = absl::StrCat(absl::StrJoin(members, ", "),
                                        more > 0 ? absl::StrCat(" and ", more, " more") : "");
-  const char* what = kind == Kind::kIngress  ? " must receive "
-                     : kind == Kind::kEgress ? " alone hold and must send "
-                                             : " must send, copies for each other included, ";
-  return absl::StrCat(who, what, bits / 8 + (bits % 8 != 0), " bytes at ", capacity,
-                      " bytes per second");
+  return absl::StrCat(who, " ", WhatMembersDo(kind), " ", bits / 8 + (bits % 8 != 0), " bytes at ",
+                      capacity, " bytes per second");
 }
 
 }  // namespace remesh::planner

@@ -21,11 +21,16 @@ namespace remesh::planner {
 //   children that hold it lie in `members`, and the other copies if all such hosts below the node
 //   do.
 // A member that is a device stands alone: kIngress and kEgress then speak of devices in place of
-// domains.
+// domains. Two more kinds, of devices of one host, prove what plans need in which nothing enters a
+// host that holds it already:
+// - kLocalIngress: `members` is one device that needs `bits` bits which it does not hold and another
+//   device of its host does.
+// - kLocalEgress: each of these `bits` bits is held in the host by members only, and needed there by
+//   a device that does not hold it.
 // `capacity` is the sum of the members' capacities in that direction, in bytes per second; a device
-// has its fabric and the NIC that it uses.
+// has its fabric and the NIC that it uses, of the local kinds its fabric alone.
 struct Certificate {
-  enum class Kind : int8_t { kNone, kIngress, kEgress, kRelay };
+  enum class Kind : int8_t { kNone, kIngress, kEgress, kRelay, kLocalIngress, kLocalEgress };
   Kind kind = Kind::kNone;
   std::vector<int32_t> hosts;    // members that are hosts, canonical, rising
   std::vector<int32_t> domains;  // members that are domains

@@ -27,7 +27,7 @@ struct PlanSummary {
   double predicted_seconds = 0;  // of the schedule; for the sharing model see cost_model.h
   double schedule_seconds = 0;   // the same, as if messages cost nothing beside their bytes
   double fabric_seconds = 0;     // of the device whose fabric is busiest, in its busier direction
-  // No plan is faster: a device must move so much through its fabric and its NIC together.
+  // No plan is faster in which nothing enters a host that holds it: see FabricBound().
   double fabric_bound_seconds = 0;
   // schedule_seconds / max(bottleneck_seconds, fabric_seconds); 1 when both of these are 0.
   double schedule_price = 1;

@@ -216,6 +216,15 @@ TEST(PlanBytesLawTest, ForgedFiguresAreRefused) {
               HasSubstr("summary.quality"));
   EXPECT_THAT(field_of([](PlanRep& rep) { rep.figures.summary.bottleneck_seconds = -0.5; }),
               HasSubstr("summary.bottleneck_seconds"));
+  // Regression: words for the bound took its first device without asking whether there is one.
+  EXPECT_THAT(field_of([](PlanRep& rep) {
+                rep.figures.fabric_bound = {.kind = Certificate::Kind::kEgress, .bits = 8};
+              }),
+              HasSubstr("fabric_bound"));
+  EXPECT_THAT(field_of([](PlanRep& rep) {
+                rep.figures.lower_bound = {.kind = Certificate::Kind::kLocalEgress, .bits = 8};
+              }),
+              HasSubstr("lower_bound"));
 }
 
 TEST(PlanBytesLawTest, AnotherFormatIsSaidSo) {

@@ -81,7 +81,7 @@ class Counter {
     for (const int32_t device : certificate_.devices) {
       const planner::Host& host = request_.topology.hosts[host_of_.at(device)];
       bytes_per_second += host.fabric_bytes_per_second;
-      bytes_per_second += carrying_.contains(device) ? host.nic_bytes_per_second : 0;
+      if (!IsLocal() && carrying_.contains(device)) bytes_per_second += host.nic_bytes_per_second;
     }
     for (int32_t d : certificate_.domains) {
       const planner::Domain& domain = request_.topology.domains[d];
@@ -93,6 +93,11 @@ class Counter {
   }
 
  private:
+  bool IsLocal() const {
+    return certificate_.kind == Certificate::Kind::kLocalIngress ||
+           certificate_.kind == Certificate::Kind::kLocalEgress;
+  }
+
   void Collect(const ArraySpec& array, const planner::Placement& placement, bool is_target,
                std::map<std::pair<int64_t, int64_t>, Spread>& elements) {
     for (const planner::Tile& tile : placement.layout->tiles) {
@@ -140,7 +145,7 @@ class Counter {
 
   // How often the members must receive or send this element.
   int64_t Times(const Spread& spread) const {
-    if (!certificate_.devices.empty()) return TimesOfDevice(spread);
+    if (!certificate_.devices.empty()) return TimesOfDevices(spread);
     const std::set<std::string> holders = MembersOf(spread.holders);
     const std::set<std::string> needers = MembersOf(spread.needers);
     if (certificate_.kind == Certificate::Kind::kIngress) {
@@ -163,17 +168,30 @@ class Counter {
     return 0;
   }
 
-  // The same for a certificate of one device.
-  int64_t TimesOfDevice(const Spread& spread) const {
-    const int64_t device = certificate_.devices.front();
-    std::set<int64_t> others = spread.needing_devices;
-    others.erase(device);
-    if (certificate_.kind == Certificate::Kind::kEgress) {
-      return spread.holding_devices == std::set{device} && !others.empty() ? 1 : 0;
+  // The same for a certificate of devices.
+  int64_t TimesOfDevices(const Spread& spread) const {
+    const std::set<int64_t> members(certificate_.devices.begin(), certificate_.devices.end());
+    std::set<int64_t> holders = spread.holding_devices;
+    std::set<int64_t> in_need;
+    for (const int64_t id : spread.needing_devices) {
+      if (!holders.contains(id)) in_need.insert(id);
     }
-    return others.size() < spread.needing_devices.size() && !spread.holding_devices.contains(device)
-               ? 1
-               : 0;
+    if (IsLocal()) {
+      const int32_t host = host_of_.at(*members.begin());
+      for (const int64_t member : members) {
+        if (host_of_.at(member) != host) return 0;  // such a certificate proves nothing
+      }
+      const auto elsewhere = [&](int64_t id) { return host_of_.at(id) != host; };
+      std::erase_if(holders, elsewhere);
+      std::erase_if(in_need, elsewhere);
+    }
+    if (holders.empty()) return 0;
+    const bool in = certificate_.kind == Certificate::Kind::kIngress ||
+                    certificate_.kind == Certificate::Kind::kLocalIngress;
+    if (in) return members.size() == 1 && in_need.contains(*members.begin()) ? 1 : 0;
+    const bool alone =
+        std::includes(members.begin(), members.end(), holders.begin(), holders.end());
+    return alone && !in_need.empty() ? 1 : 0;
   }
 
   // The host and what it lies in, from the top.
@@ -227,8 +245,13 @@ absl::Status CheckCertificate(const ReshardRequest& request, const Certificate& 
     return seconds == 0 ? absl::OkStatus() : absl::InternalError("no proof of a positive bound");
   }
   Counter counter(request, certificate);
-  const double proven = static_cast<double>(counter.Bits()) / counter.Capacity();
-  if (proven >= seconds * (1 - 1e-9)) return absl::OkStatus();
+  const double capacity = counter.Capacity();
+  const double proven = static_cast<double>(counter.Bits()) / capacity;
+  // The planner counts in whole bytes per second.
+  const size_t members =
+      certificate.hosts.size() + certificate.domains.size() + certificate.devices.size();
+  const double rounding = 8 * static_cast<double>(members) / capacity;
+  if (proven >= seconds * (1 - 1e-9 - rounding)) return absl::OkStatus();
   return absl::InternalError(
       absl::StrCat(certificate.DebugString(), " proves ", proven, " s, not ", seconds, " s"));
 }

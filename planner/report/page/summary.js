@@ -84,7 +84,7 @@ function drawTimes() {
     ['busiest link', 'Its busiest link', s.bottleneckSeconds, `${data.bottleneck}.${bindingText()}`, '--late']];
   if (s.fabricSeconds > 0) {
     rows.push(['busiest fabric', 'Its busiest fabric', s.fabricSeconds,
-      `Inside hosts, of one device; no plan needs less than ${seconds(s.fabricBoundSeconds)} for fabric and NIC together.`, '--late']);
+      `Inside hosts, of one device; no plan that sends hosts only what they lack needs less than ${seconds(s.fabricBoundSeconds)}.`, '--late']);
   }
   if (data.routingCertificate) {
     rows.push(['T0', 'Any plan without third hosts (T0)', s.routingBoundSeconds, data.routingCertificate, '--kept']);
