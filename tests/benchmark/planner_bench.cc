@@ -9,6 +9,8 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
+#include <string>
 #include <tuple>
 #include <utility>
 
@@ -63,6 +65,15 @@ absl::StatusOr<Plan> PlanOf(const v1::PlanSpec& spec, StageSeconds& seconds) {
   return plan;
 }
 
+// Ordered pairs of devices that exchange bytes.
+size_t PairsOf(const Plan& plan) {
+  std::set<std::pair<int32_t, int32_t>> pairs;
+  for (const PackedMove& move : plan.rep().moves) {
+    if (move.from_device != move.to_device) pairs.emplace(move.from_device, move.to_device);
+  }
+  return pairs.size();
+}
+
 void CountPlan(const Plan& plan, benchmark::State& state) {
   const PlanSummary& s = plan.summary();
   auto& counters = state.counters;
@@ -73,6 +84,9 @@ void CountPlan(const Plan& plan, benchmark::State& state) {
   counters["quality"] = s.quality;
   counters["predicted_seconds"] = s.predicted_seconds;
   counters["hops"] = plan.rep().schedule.hops;
+  counters["parts"] = plan.rep().schedule.parts;
+  counters["rounds"] = plan.rep().schedule.rounds;
+  counters["pairs"] = static_cast<double>(PairsOf(plan));
   counters["schedule_seconds"] = s.schedule_seconds;
   counters["fabric_seconds"] = s.fabric_seconds;
   counters["fabric_bound_seconds"] = s.fabric_bound_seconds;
@@ -207,12 +221,19 @@ bool MeasuresPrograms(const PlannerCase& one) {
   return one.suite == "scale" || one.name == "Llama-405B TP8 PP16 DP8 (1024) -> TP8 PP2 DP32 (512)";
 }
 
+// Plans `one` once: what matters are the figures of its plan.
+void RegisterPlan(const std::string& kind, const PlannerCase& one) {
+  benchmark::RegisterBenchmark((kind + "/" + one.suite + "/" + one.name).c_str(),
+                               [one](benchmark::State& state) { MeasurePlanning(state, one); })
+      ->Unit(benchmark::kMillisecond)
+      ->Iterations(1);
+}
+
 void RegisterAll() {
   for (const PlannerCase& one : testing::HostsCases()) {
-    benchmark::RegisterBenchmark(("hosts/" + one.suite + "/" + one.name).c_str(),
-                                 [one](benchmark::State& state) { MeasurePlanning(state, one); })
-        ->Unit(benchmark::kMillisecond)
-        ->Iterations(1);
+    RegisterPlan("hosts", one);
+    RegisterPlan("threads",
+                 {one.suite, one.name, [one] { return testing::WithPostingThreads(one.spec()); }});
   }
   for (const PlannerCase& one : testing::PlannerCases()) {
     const std::string name = one.suite + "/" + one.name;

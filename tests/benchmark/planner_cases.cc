@@ -215,6 +215,13 @@ v1::PlanSpec OnHostsOf(int64_t devices_of_host, v1::PlanSpec spec) {
   return spec;
 }
 
+v1::PlanSpec WithPostingThreads(v1::PlanSpec spec) {
+  for (v1::Host& host : *spec.mutable_topology()->mutable_hosts()) {
+    host.set_posting_threads(host.device_ids_size());
+  }
+  return spec;
+}
+
 v1::PlanSpec MeshSpec(const std::vector<int64_t>& shape, const MeshSide& source,
                       const MeshSide& target) {
   constexpr int64_t kFirstTarget = 1000;

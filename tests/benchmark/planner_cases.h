@@ -24,8 +24,8 @@ struct PlannerCase {
 std::vector<PlannerCase> PlannerCases();
 std::vector<PlannerCase> PlannerCasesOf(const std::string& suite);
 
-// Those of models and flat states again, on hosts of 1 to 72 devices (OnHostsOf()). The suite names
-// the hosts.
+// Those of models and flat states again, on hosts of 1 to 72 devices (OnHostsOf()), and the others on
+// the hosts that they have. The suite names the hosts.
 std::vector<PlannerCase> HostsCases();
 
 // The request that a spec becomes. REQUIRES: a valid spec.
@@ -60,6 +60,9 @@ v1::PlanSpec FlatSpec(int64_t source_devices, int64_t target_devices, bool all_s
 // ids, so the last host may be partial. Each has a NIC of 50 GB/s; its fabric is 450 GB/s on hosts
 // of up to 8 devices, 900 GB/s on larger ones. Domains go.
 v1::PlanSpec OnHostsOf(int64_t devices_of_host, v1::PlanSpec spec);
+
+// The same with a thread for each device of a host that posts its messages.
+v1::PlanSpec WithPostingThreads(v1::PlanSpec spec);
 
 // One array between two meshes (hosts, devices of a host) with one NIC a host; a sharding is
 // written as in "RS01R": a letter a dimension with the mesh axes that cut it.

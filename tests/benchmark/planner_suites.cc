@@ -246,12 +246,21 @@ void AddInPlace(Cases& cases) {
   }
 }
 
+template <size_t kCount>
+bool IsOneOf(const std::string& suite, const char* const (&suites)[kCount]) {
+  return std::find(std::begin(suites), std::end(suites), suite) != std::end(suites);
+}
+
 // The suites whose moves are measured on hosts of all sizes too, but for their largest case, which
 // would say no more.
 bool HasAnyHosts(const PlannerCase& one) {
-  constexpr const char* kSuites[] = {"m2n",   "fan-out",      "elastic",  "in place",
-                                     "scale", "target order", "megatron", "orbax"};
-  return std::find(std::begin(kSuites), std::end(kSuites), one.suite) != std::end(kSuites);
+  return IsOneOf(one.suite, {"m2n", "fan-out", "elastic", "in place", "scale", "target order",
+                             "megatron", "orbax"});
+}
+
+// Those whose hosts belong to the case.
+bool HasItsOwnHosts(const PlannerCase& one) {
+  return IsOneOf(one.suite, {"alpa", "uneven", "one to many", "scaling", "tenplex"});
 }
 
 }  // namespace
@@ -259,6 +268,7 @@ bool HasAnyHosts(const PlannerCase& one) {
 std::vector<PlannerCase> HostsCases() {
   Cases cases;
   for (const PlannerCase& one : PlannerCases()) {
+    if (HasItsOwnHosts(one)) cases.push_back({"their own hosts", one.name, one.spec});
     if (!HasAnyHosts(one) || one.name.find("131072") != one.name.npos) continue;
     for (const int64_t devices : {1, 4, 8, 16, 64, 72}) {
       cases.push_back({absl::StrCat("hosts of ", devices), one.name,
