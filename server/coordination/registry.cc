@@ -11,6 +11,7 @@
 #include "base/status_macros.h"
 #include "server/coordination/fences.h"
 #include "server/coordination/messages.h"
+#include "server/coordination/preemption.h"
 
 namespace remesh::server::coordination {
 namespace {
@@ -34,27 +35,6 @@ absl::Status TimedOut(const Forming& forming) {
   return MakeError(absl::StatusCode::kDeadlineExceeded,
                    absl::StrCat("the world has not formed in time: ", forming.Describe()),
                    {.reason = "WORLD_TIMEOUT", .metadata = {{"absent", forming.Absent()}}});
-}
-
-absl::Status NotNow(const std::string& scope, const std::string& why, const char* reason) {
-  return MakeError(absl::StatusCode::kFailedPrecondition, absl::StrCat(scope, ": ", why),
-                   {.reason = reason, .metadata = {{"scope", scope}}});
-}
-
-// What members receive when one more report asks them to leave.
-v1::WorldEvent::Preempt Merged(v1::WorldEvent::Preempt before, v1::WorldEvent::Preempt next) {
-  const bool sized = next.next_size() != 0;
-  if (sized) before.set_next_size(next.next_size());
-  if (sized || before.by().empty()) before.set_by(next.by());
-  before.set_resize(before.resize() || next.resize() || sized);
-  if (!next.has_deadline()) return before;
-  const auto when = [](const auto& each) {
-    return std::pair(each.deadline().seconds(), each.deadline().nanos());
-  };
-  if (!before.has_deadline() || when(next) < when(before)) {
-    *before.mutable_deadline() = next.deadline();
-  }
-  return before;
 }
 
 }  // namespace
@@ -329,15 +309,7 @@ absl::Status Registry::CheckMayPreempt(const std::string& name, int64_t epoch,
   const Scope& scope = at->second;
   if (epoch != 0 && epoch != scope.epoch) return StaleEpoch(name, epoch, scope.epoch);
   if (!scope.world && now < return_until_) return JoinFirst();
-  if (!Lives(scope)) {
-    return NotNow(name, "its world is over and has no members", "WORLD_OVER");
-  }
-  const AgreedStep* const agreed = scope.steps.agreed();
-  if (agreed == nullptr) return absl::OkStatus();
-  const int size = agreed->preempt.next_size();
-  const std::string next = size == 0 ? "" : absl::StrCat(", to be ", size, " processes then");
-  return NotNow(name, absl::StrCat("its members leave already, after step ", agreed->step, next),
-                "WORLD_LEAVES");
+  return CheckMayBeAskedToLeave(name, scope);
 }
 
 void Registry::SendPreempt(const Scope& scope, Actions& actions) {
@@ -387,31 +359,14 @@ void Registry::OnSaved(const std::string& name, const absl::Status& status, absl
     if (scope.epoch == 0 && HasNoProcess(scope)) DropScope(name);
     return;
   }
-  scope.epoch = saved.epoch;
-  scope.size = static_cast<int>(saved.members.size());
-  scope.attempt = saved.attempt;
-  scope.min_size = saved.members.front().min_size;
-  scope.max_size = saved.members.front().max_size;
-  scope.since = now;
-  scope.told_over = false;
-  scope.preempt.reset();
-  scope.steps = {};
-  scope.members.clear();
-  std::vector<Member> members;
-  std::vector<SessionId> sessions;
-  for (const Candidate& each : saved.members) {
-    scope.members.push_back(each.process);
-    members.push_back({each.process.nonce, each.process.host});
-    sessions.push_back(each.session);
-  }
-  scope.world.emplace(std::move(members), sessions);
+  StartWorld(scope, saved, now);
   scope.world->SetMessageMax(message_max_);
   CountHeld(name, scope);
-  scope.world->OnSessionEnd(0, now);  // of those whose stream has ended
   actions.push_back(RaiseEpoch{name, scope.epoch});
   const std::shared_ptr<const FormedWorld> formed = FormedOf(scope, /*with_members=*/true);
   for (int rank = 0; rank < scope.size; ++rank) {
-    if (sessions[rank] != 0) actions.push_back(SendFormed{sessions[rank], formed, rank});
+    const SessionId session = saved.members[rank].session;
+    if (session != 0) actions.push_back(SendFormed{session, formed, rank});
   }
   RefuseTaken(scope, actions);
 }

@@ -50,6 +50,28 @@ v1::World DescribeWhole(const std::string& name, const Scope& scope) {
 
 }  // namespace
 
+void StartWorld(Scope& scope, const Saving& saved, absl::Time now) {
+  scope.epoch = saved.epoch;
+  scope.size = static_cast<int>(saved.members.size());
+  scope.attempt = saved.attempt;
+  scope.min_size = saved.members.front().min_size;
+  scope.max_size = saved.members.front().max_size;
+  scope.since = now;
+  scope.told_over = false;
+  scope.preempt.reset();
+  scope.steps = {};
+  scope.members.clear();
+  std::vector<Member> members;
+  std::vector<SessionId> sessions;
+  for (const Candidate& each : saved.members) {
+    scope.members.push_back(each.process);
+    members.push_back({each.process.nonce, each.process.host});
+    sessions.push_back(each.session);
+  }
+  scope.world.emplace(std::move(members), sessions);
+  scope.world->OnSessionEnd(0, now);  // of those whose stream has ended
+}
+
 bool Lives(const Scope& scope) { return scope.world && scope.world->over() == nullptr; }
 
 bool HasNoProcess(const Scope& scope) {

@@ -52,6 +52,8 @@ struct Scope {
   size_t held = 0;  // bytes of payloads, as the registry counts them
 };
 
+// The scope's next world begins, with these members.
+void StartWorld(Scope& scope, const Saving& saved, absl::Time now);
 // Whether its world has members that may still exchange.
 bool Lives(const Scope& scope);
 // Whether none is a member, waits for a world or will be a member once an epoch is on disk.
