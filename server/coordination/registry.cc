@@ -274,12 +274,11 @@ void Registry::OnCallGone(const std::string& name, CallId call) {
 
 absl::Status Registry::Leave(const Caller& caller, absl::Time now, Actions& actions) {
   ASSIGN_OR_RETURN(Scope* const scope, FindFor(caller));
+  const std::optional<SessionId> session = OpenSession(*scope, caller.rank);
   scope->world->Leave(caller.rank, actions);
   CountHeld(caller.scope, *scope);
   SettleSteps(*scope, now, actions);
-  if (const std::optional<SessionId> session = scope->world->SessionOf(caller.rank)) {
-    actions.push_back(EndSession{*session, absl::OkStatus()});
-  }
+  if (session) actions.push_back(EndSession{*session, absl::OkStatus()});
   EndIfOver(*scope, now, actions);
   return absl::OkStatus();
 }
@@ -314,7 +313,7 @@ absl::Status Registry::CheckMayPreempt(const std::string& name, int64_t epoch,
 
 void Registry::SendPreempt(const Scope& scope, Actions& actions) {
   for (int rank = 0; rank < scope.size; ++rank) {
-    const std::optional<SessionId> session = scope.world->SessionOf(rank);
+    const std::optional<SessionId> session = OpenSession(scope, rank);
     if (session) actions.push_back(Send{*session, PreemptEvent(*scope.preempt)});
   }
 }
@@ -399,7 +398,7 @@ void Registry::EndIfOver(Scope& scope, absl::Time now, Actions& actions) {
   const std::optional<int> lost = scope.world->lost();
   const int next_size = scope.preempt ? scope.preempt->next_size() : 0;
   for (int rank = 0; rank < scope.size; ++rank) {
-    const std::optional<SessionId> session = scope.world->SessionOf(rank);
+    const std::optional<SessionId> session = OpenSession(scope, rank);
     if (!session) continue;
     if (lost) {
       actions.push_back(Send{*session, LostEvent(*lost, scope.members[*lost].host, over->message)});

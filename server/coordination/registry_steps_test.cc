@@ -53,9 +53,7 @@ TEST_F(RegistryTest, NoStepIsAgreedOnOnceAMemberHasLeft) {
   Form(3);
   EXPECT_EQ(Preempt("SIGTERM"), "OK");
   AgreeStep(10, 1, 4);
-  Actions actions;
-  ASSERT_TRUE(registry_.Leave(CallerOf(2, 1), now_, actions).ok());
-  Carry(std::move(actions));
+  Leave(2);
   AgreeStep(11, 3, 4);
   for (const CallId call : {10, 11}) EXPECT_EQ(answers_[call], "MEMBER_LEFT");
 }

@@ -191,11 +191,21 @@ TEST_F(RegistryTest, NoOtherWorldFormsWhileMembersMayComeBack) {
   EXPECT_EQ(told_[1], "formed 6 as 0 of 1; ");
 }
 
+// Regression: the last member that left was sent that its world is over, and its end once more, into
+// the stream that had ended. tests/fuzz found it.
+TEST_F(RegistryTest, OneThatHasLeftIsSentNothingMore) {
+  Form(2);
+  Leave(1);
+  Leave(1);
+  Preempt("an operator");
+  Leave(2);
+  EXPECT_EQ(told_[1], "formed 1 as 0 of 2; end OK");
+  EXPECT_EQ(told_[2], "formed 1 as 1 of 2; preempt { by: \"an operator\" }; end OK");
+}
+
 TEST_F(RegistryTest, LeavingIsNoLoss) {
   Form(2);
-  Actions actions;
-  ASSERT_TRUE(registry_.Leave(CallerOf(1, 1), now_, actions).ok());
-  Carry(std::move(actions));
+  Leave(1);
   EXPECT_TRUE(ended_.at(1).ok());
   EndSession(1);
   Pass(absl::Seconds(60));
@@ -224,8 +234,7 @@ TEST_F(RegistryTest, AMemberThatComesBackTooLateIsToldSo) {
 
 TEST_F(RegistryTest, TheRankOfOneThatHasLeftIsNotTaken) {
   Form(2);
-  Actions actions;
-  ASSERT_TRUE(registry_.Leave(CallerOf(1, 1), now_, actions).ok());
+  Leave(1);
   EXPECT_TRUE(Join(3, 3, 2, 0).ok()) << "it waits for the next world";
 }
 

@@ -86,6 +86,11 @@ std::optional<int> RankOf(const Scope& scope, const std::string& nonce) {
   return std::nullopt;
 }
 
+std::optional<SessionId> OpenSession(const Scope& scope, int rank) {
+  if (scope.world->HasLeft(rank)) return std::nullopt;
+  return scope.world->SessionOf(rank);
+}
+
 Candidate* FindSaving(Scope& scope, const std::string& nonce) {
   if (!scope.saving) return nullptr;
   for (Candidate& each : scope.saving->members) {

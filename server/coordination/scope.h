@@ -60,6 +60,8 @@ bool Lives(const Scope& scope);
 bool HasNoProcess(const Scope& scope);
 // The rank of this process in the world that lives.
 std::optional<int> RankOf(const Scope& scope, const std::string& nonce);
+// The member's stream, unless it has left: then its stream ends.
+std::optional<SessionId> OpenSession(const Scope& scope, int rank);
 // The process, if it will be a member of the world whose epoch is being written; else null.
 Candidate* FindSaving(Scope& scope, const std::string& nonce);
 // ALREADY_EXISTS (RANK_TAKEN): a living member of the world is never displaced.

@@ -78,6 +78,12 @@ class RegistryTest : public testing::Test {
     registry_.OnSessionEnd(session, now_, actions);
     Carry(std::move(actions));
   }
+  // A member of a world that Form() made.
+  void Leave(int process) {
+    Actions actions;
+    EXPECT_TRUE(registry_.Leave(CallerOf(process, 1), now_, actions).ok());
+    Carry(std::move(actions));
+  }
   void Exchange(CallId call, int process, int64_t epoch, uint64_t sequence = 0) {
     Actions actions;
     registry_.Exchange(call, CallerOf(process, epoch), sequence, {.name = "save"},
