@@ -133,7 +133,16 @@ class LaunchTest(unittest.TestCase):
         os.environ.get("REMESH_NIGHTLY"), "takes a minute: scripts/nightly runs it"
     )
     def test_told_one_of_6_and_3_go_on_as_if_nothing_had_been(self):
-        self.start("-n", 6, "--next-size", 3, "--", _PYTHON, _SMALL, 40, 0.05)
+        self.check_told_one_of_6("jax")
+
+    @unittest.skipUnless(
+        os.environ.get("REMESH_NIGHTLY"), "takes a minute: scripts/nightly runs it"
+    )
+    def test_told_one_of_6_of_torch_and_3_go_on_as_if_nothing_had_been(self):
+        self.check_told_one_of_6("torch")
+
+    def check_told_one_of_6(self, kind):
+        self.start("-n", 6, "--next-size", 3, "--", _PYTHON, _SMALL, kind, 40, 0.05)
         told_to_go = False
         for losses, said in self.small_world(6):
             if not told_to_go and max(losses, default=0) >= 3:
@@ -148,7 +157,7 @@ class LaunchTest(unittest.TestCase):
         self.cluster.close()
         self.cluster = LocalCluster(support.BIN_DIR, hosts=1).__enter__()
         self.addCleanup(self.cluster.close)
-        self.start("-n", 1, "--", _PYTHON, _SMALL, 40, 0)
+        self.start("-n", 1, "--", _PYTHON, _SMALL, kind, 40, 0)
         for whole, _ in self.small_world(1):
             pass
         self.end()
@@ -159,7 +168,7 @@ class LaunchTest(unittest.TestCase):
             for loss in {**losses, **later}[step]
         )
         print(
-            f"6 processes saved step {saved}, 3 went on: worst loss differs by {worst:.1e}",
+            f"{kind}: 6 processes saved step {saved}, 3 went on: worst loss differs by {worst:.1e}",
             flush=True,
         )
         self.assertLessEqual(worst, 1e-6)

@@ -70,9 +70,7 @@ class TorchModel:
 
         import remesh.torch
 
-        dist.init_process_group(
-            "gloo", f"file://{order['store']}", rank=rank, world_size=order["size"]
-        )
+        dist.init_process_group("gloo", order["store"], rank=rank, world_size=order["size"])
         self.job = remesh.torch.Job("leaving")
         mesh = init_device_mesh("cpu", (order["size"],))
         self.state = {"w": distribute_tensor(torch.zeros(ROWS, COLUMNS), mesh, [Shard(0)])}

@@ -41,7 +41,7 @@ class LeavingTest(unittest.TestCase):
         self.worlds += 1
         order = {
             "coordinator": f"127.0.0.1:{port}",
-            "store": str(self.folder / f"store.{self.worlds}"),
+            "store": f"file://{self.folder}/store.{self.worlds}",
             "size": size,
             "steps": steps,
             "pause": 0 if victim is None else 0.05,
