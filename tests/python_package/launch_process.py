@@ -11,6 +11,7 @@ if __name__ == "__main__":
         "coordinator": os.environ["REMESH_COORDINATOR"],
         "store": f"tcp://{os.environ['REMESH_COORDINATOR']}",
         "size": int(os.environ["REMESH_WORLD_SIZE"]),
+        "away": 120.0,
         "steps": int(sys.argv[2]),
         "pause": float(sys.argv[3]),
     }

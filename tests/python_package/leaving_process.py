@@ -34,7 +34,7 @@ class JaxModel:
         import remesh.jax
 
         jax.distributed.initialize(order["coordinator"], order["size"], rank)
-        self.job = remesh.jax.Job("leaving")
+        self.job = remesh.jax.Job("leaving", away=order["away"])
         mesh = jax.make_mesh(
             (jax.device_count(),), ("rows",), axis_types=(jax.sharding.AxisType.Auto,)
         )

@@ -21,9 +21,12 @@ from remesh.testing import LocalCluster  # noqa: E402  pylint: disable=wrong-imp
 
 _PROGRAM = pathlib.Path(__file__).resolve().parent / "leaving_process.py"
 _ENDLESS = 100000
+_AWAY = 4.0  # seconds
 
 
 class LeavingTest(unittest.TestCase):
+
+    server_dies = False  # before the signal
 
     def setUp(self):
         folder = tempfile.TemporaryDirectory()
@@ -43,6 +46,7 @@ class LeavingTest(unittest.TestCase):
             "coordinator": f"127.0.0.1:{port}",
             "store": f"file://{self.folder}/store.{self.worlds}",
             "size": size,
+            "away": _AWAY if self.server_dies else 120.0,
             "steps": steps,
             "pause": 0 if victim is None else 0.05,
         }
@@ -54,6 +58,8 @@ class LeavingTest(unittest.TestCase):
             if line.startswith("{"):
                 said[0].append(json.loads(line))
                 if victim is not None and said[0][-1].get("step") == at:
+                    if self.server_dies:
+                        self.cluster.kill_server()
                     processes[victim].send_signal(signal.SIGTERM)
         codes = [process.wait() for process in processes]
         processes[0].stdout.close()
@@ -108,6 +114,17 @@ class LeavingTest(unittest.TestCase):
 
     def test_jax(self):
         self.check("jax", 2)
+
+    # JAX takes SIGTERM for a notice, so it does not end a process.
+    def test_jax_ends_although_the_server_stays_away(self):
+        self.server_dies = True
+        with LocalCluster(support.BIN_DIR, hosts=2, devices_per_host=1) as self.cluster:
+            codes, told = self.world("jax", 2, _ENDLESS, victim=1)
+        self.assertEqual(codes, [1, 1], self.logs())
+        for path in sorted(self.folder.glob("*.err")):
+            text = "ServerAway: UNAVAILABLE: job: leaving: the server has sent nothing for "
+            self.assertIn(text, path.read_text())
+        self.assertFalse(any("saved" in line for lines in told for line in lines))
 
     # JAX takes one more than the highest step that it was asked about for the
     # safe one. Before the first step of a job that was restored, that is 1.
