@@ -89,6 +89,7 @@ class Session:
         self._is_in = False
         self._closed = False
         self._refused_at: Optional[float] = None
+        self._said_away = False
         self._lost: Optional[coordination_pb2.WorldEvent.MemberLost] = None
         self._membership: Optional[Membership] = None
         self._over: Optional[errors.RemeshError] = None
@@ -278,6 +279,8 @@ class Session:
                 return
             formed, now = self._membership is not None, time.monotonic()
         if is_away(error) and (formed or now < self._form_by):
+            if not formed:
+                self._log_away(typed)
             return
         if not formed and typed.reason in _MAY_FREE and now < self._first_try() + _TAKEN_SECONDS:
             return
@@ -287,6 +290,12 @@ class Session:
                 "version, or pass another group"
             )
         self.end(typed)
+
+    # Once: the process may wait for minutes, and does nothing else.
+    def _log_away(self, error: errors.RemeshError) -> None:
+        if not self._said_away:
+            self._said_away = True
+            _LOG.warning("%s: waits for the server: %s", self.scope, error.message)
 
     # When it was first refused.
     def _first_try(self) -> float:

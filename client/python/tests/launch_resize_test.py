@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """remeshctl jobs resize, with real processes that remesh launch started: a size, two at once, one
-while the job leaves, one that is too large, and one for a job that has ended."""
+while the job leaves, one that is too large, and one for a job that has ended. And a server that is
+away when the job begins."""
 
 import contextlib
 import json
@@ -12,6 +13,7 @@ import sys
 import unittest
 
 from launch_case import LaunchCase
+from waiting import wait_until
 
 from remesh.testing import LocalCluster
 
@@ -93,6 +95,17 @@ class ResizeTest(LaunchCase):
         late = self.resize(3)
         self.assertEqual(late.returncode, 1)
         self.assertIn("its world is over and has no members", late.stderr)
+
+    # Regression: nothing was said for minutes.
+    def test_a_job_says_that_it_waits_for_the_server(self):
+        self.cluster.kill_server()
+        self.start("-n", "2")
+        line = "jobs/resized/worlds/main: waits for the server: "
+        wait_until(lambda: self.said().count(line) == 2, "both say it")
+        self.cluster.start_server()
+        self.world(2)
+        self.assertEqual(self.finish(), 0, self.said())
+        self.assertEqual(self.said().count(line), 2)
 
 
 if __name__ == "__main__":
