@@ -45,6 +45,7 @@ std::shared_ptr<grpc::Channel> Connect(const Options& options) {
   arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 100);
   arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, 1000);
   arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 500);
+  arguments.SetInt(GRPC_ARG_HTTP2_BDP_PROBE, 0);
   arguments.SetMaxReceiveMessageSize(-1);
   return grpc::CreateCustomChannel(options.server, grpc::InsecureChannelCredentials(), arguments);
 }

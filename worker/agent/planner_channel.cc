@@ -38,6 +38,8 @@ std::shared_ptr<grpc::Channel> PlannerChannel::Make(
   arguments.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, Millis(planner_.keepalive.timeout));
   // Allows any number of probes without data between them.
   arguments.SetInt(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
+  // A server of many hosts would have to answer a ping after each of its commands.
+  arguments.SetInt(GRPC_ARG_HTTP2_BDP_PROBE, 0);
   arguments.SetMaxReceiveMessageSize(-1);
   if (!planner_.tls_server_name.empty()) {
     arguments.SetSslTargetNameOverride(planner_.tls_server_name);
