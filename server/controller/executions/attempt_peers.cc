@@ -2,6 +2,7 @@
 #include "server/controller/executions/attempt_peers.h"
 
 #include <algorithm>
+#include <numeric>
 
 #include "base/transport_names.h"
 #include "server/controller/membership/data_addresses.h"
@@ -59,17 +60,17 @@ std::vector<bool> ReceiversOf(const ExecutionSpec& spec) {
   return receivers;
 }
 
-std::set<DeviceKey> ClaimOf(const std::set<DeviceKey>& devices, const WorkerRegistry& workers) {
-  std::set<DeviceKey> claim = devices;
-  for (const auto& [host, local] : devices) {
+DeviceSet ClaimOf(const DeviceSet& devices, const WorkerRegistry& workers) {
+  DeviceSet claim = devices;
+  for (auto& [host, locals] : claim) {
     const v1::Register& registration = workers.Find(host)->registration;
     const auto& addresses = registration.data_addresses();
     if (std::none_of(addresses.begin(), addresses.end(),
                      [](const auto& address) { return address.transport() == kNcclTransport; })) {
       continue;
     }
-    for (int device = 0; device < registration.devices_size(); ++device)
-      claim.insert({host, device});
+    locals.resize(registration.devices_size());
+    std::iota(locals.begin(), locals.end(), 0);
   }
   return claim;
 }

@@ -28,6 +28,6 @@ std::vector<bool> ReceiversOf(const ExecutionSpec& spec);
 // The devices that an execution must have to itself. NCCL groups wait for each other on the GPUs,
 // so two executions on different devices of the same hosts would wait for ever if each host began
 // them in a different order.
-std::set<DeviceKey> ClaimOf(const std::set<DeviceKey>& devices, const WorkerRegistry& workers);
+DeviceSet ClaimOf(const DeviceSet& devices, const WorkerRegistry& workers);
 
 }  // namespace remesh::server

@@ -20,7 +20,7 @@ namespace remesh::server {
 struct ExecutionEntry {
   Execution execution;
   std::shared_ptr<const PlacedState> target;
-  std::set<DeviceKey> devices = {};
+  DeviceSet devices = {};
   bool keeps_plan = false;
   std::string request_digest = "";          // of StartExecution; empty: an old journal lacked it
   std::vector<CallId> resolved_by = {};     // answered when the end is durable

@@ -193,9 +193,7 @@ ExecutionEntry MakeRunning(ExecutionSpec spec, const v1::Execution& resource,
                        .target = move.target,
                        .keeps_plan = true,
                        .spared_hosts = move.spared_hosts};
-  for (const auto& [host, named] : move.hosts) {
-    for (const int32_t local : named.local_devices) entry.devices.insert({host, local});
-  }
+  for (const auto& [host, named] : move.hosts) entry.devices[host] = named.local_devices;
   return entry;
 }
 

@@ -6,13 +6,12 @@
 #include <map>
 #include <set>
 #include <string>
-#include <utility>
 #include <vector>
 
 namespace remesh::server {
 
-// A device of a worker: host and local index.
-using DeviceKey = std::pair<std::string, int32_t>;
+// Devices of workers: by host, rising local indices.
+using DeviceSet = std::map<std::string, std::vector<int32_t>>;
 
 // Decides which execution may use which devices: each device serves one execution at a time, in the
 // order of asking. An execution that waits keeps its place on all its devices, so that small
@@ -21,7 +20,7 @@ using DeviceKey = std::pair<std::string, int32_t>;
 class DeviceLedger {
  public:
   // REQUIRES: `name` is not in the ledger.
-  void Ask(const std::string& name, std::set<DeviceKey> devices);
+  void Ask(const std::string& name, DeviceSet devices);
   // Gives the devices back, or withdraws the request. Ignores unknown names.
   void Release(const std::string& name);
   // Returns the executions whose turn has come, oldest first; each is returned once.
@@ -30,8 +29,9 @@ class DeviceLedger {
  private:
   struct Claim {
     std::string name;
-    std::set<DeviceKey> devices;
+    DeviceSet devices;
     bool admitted = false;
+    std::set<std::string> waits_for;  // older claims with some of these devices
   };
   std::list<Claim> claims_;  // by age
 };

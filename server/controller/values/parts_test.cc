@@ -17,16 +17,22 @@ using Names = std::vector<std::string>;
 
 TEST(DeviceLedgerTest, ServesADeviceOnceAndInTheOrderOfAsking) {
   DeviceLedger ledger;
-  ledger.Ask("small", {{"a", 0}});
-  ledger.Ask("large", {{"a", 0}, {"a", 1}});
-  ledger.Ask("late", {{"a", 1}});
-  ledger.Ask("elsewhere", {{"b", 0}});
+  ledger.Ask("small", {{"a", {0}}});
+  ledger.Ask("large", {{"a", {0, 1}}, {"c", {0}}});
+  ledger.Ask("late", {{"a", {1}}});
+  ledger.Ask("elsewhere", {{"b", {0}}});
   EXPECT_EQ(ledger.Admit(), (Names{"small", "elsewhere"}));  // "late" does not overtake "large"
   EXPECT_EQ(ledger.Admit(), Names{});
   ledger.Release("small");
   EXPECT_EQ(ledger.Admit(), Names{"large"});
   ledger.Release("large");
   EXPECT_EQ(ledger.Admit(), Names{"late"});
+  ledger.Ask("next", {{"a", {1}}});
+  ledger.Ask("last", {{"a", {1}}, {"b", {1}}});
+  ledger.Release("next");  // before its turn
+  EXPECT_EQ(ledger.Admit(), Names{});
+  ledger.Release("late");
+  EXPECT_EQ(ledger.Admit(), Names{"last"});
 }
 
 TEST(UidTest, IsARandomUuid) {
