@@ -44,6 +44,7 @@ struct StateEntry {
   // Of a write_once state without a commit in the journal that the server started with: hosts that
   // have not attached since. One of them may have been told of a commit.
   std::set<std::string> unheard_hosts;
+  std::string unsealed_host = "";  // where IsToCommit() begins to look
   PendingUpdates updates;
   std::set<std::string> newer_hosts;  // hosts with a newer generation than the journal knows
   std::shared_ptr<Replicas> replicas = std::make_shared<Replicas>();  // remembers answers only

@@ -58,15 +58,22 @@ std::vector<std::string> TooOldHosts(const StateEntry& state, const WorkerRegist
   return IsWrittenOnce(state) ? TooOldAmong(*state.placed, workers) : std::vector<std::string>();
 }
 
-// Looks at hosts until one has not sealed: most of the time some have not.
-bool IsToCommit(const StateEntry& state, const WorkerRegistry& workers) {
+// Looks at hosts until one has not sealed, and begins the next time with that one: else each of many
+// hosts that seals would look at all that sealed before.
+bool IsToCommit(StateEntry& state, const WorkerRegistry& workers) {
   if (!IsWrittenOnce(state) || state.once_commit != OnceCommit::kNone) return false;
   if (state.deleting || !state.execution.empty() || !state.newer_hosts.empty()) return false;
   if (state.told_committed) return true;
   const std::string* write = nullptr;
-  for (const auto& [host, part] : state.placed->hosts) {
-    const v1::StateManifest* manifest = LiveManifest(state, workers, host);
-    if (!HasSealed(manifest)) return false;
+  const auto& hosts = state.placed->hosts;
+  auto host = hosts.lower_bound(state.unsealed_host);
+  for (size_t looked = 0; looked < hosts.size(); ++looked, ++host) {
+    if (host == hosts.end()) host = hosts.begin();
+    const v1::StateManifest* manifest = LiveManifest(state, workers, host->first);
+    if (!HasSealed(manifest)) {
+      state.unsealed_host = host->first;
+      return false;
+    }
     if (write == nullptr) write = &manifest->write();
     if (*write != manifest->write()) return false;
   }

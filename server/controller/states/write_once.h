@@ -39,7 +39,7 @@ std::vector<std::string> TooOldHosts(const StateEntry& state, const WorkerRegist
 // Whether the state's generation is to be committed now: it is written once, no commit is on its
 // way, and every host has sealed the same write, or one of them was told of the commit before an
 // older journal took the place of the server's.
-bool IsToCommit(const StateEntry& state, const WorkerRegistry& workers);
+bool IsToCommit(StateEntry& state, const WorkerRegistry& workers);
 
 // Whether the host, which has not sealed its shards, is assigned nothing for now: the state is being
 // committed, or may have been, as a host that has not attached yet could say.

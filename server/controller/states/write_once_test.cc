@@ -16,8 +16,8 @@ class WriteOnceTest : public StatesTestWorld {
     for (const char* host : {"a", "b"}) Attach(host);
     CreateOnce(true);
   }
-  void CreateOnce(bool write_once) {
-    CreateState create = Asked({"a", "b"});
+  void CreateOnce(bool write_once, const std::vector<std::string>& hosts = {"a", "b"}) {
+    CreateState create = Asked(hosts);
     create.request.mutable_state()->set_write_once(write_once);
     const auto asked = states_.Create(1, create, now_, out_);
     ASSERT_TRUE(asked.has_value());
@@ -87,6 +87,22 @@ TEST_F(WriteOnceTest, AWriteOnceStateIsBuildingUntilItsCommitIsDurable) {
   EXPECT_EQ(Phase(), "READY");
   for (const StreamId stream : {1, 2}) EXPECT_EQ(Sent(stream, Command::kCommitWrite), 1);
   Seal("b");  // said twice
+  EXPECT_EQ(Did<Persist>().size(), 1u);
+}
+
+// Regression: each host that sealed looked at all that had sealed before.
+TEST_F(WriteOnceTest, TheCommitWaitsForEveryHostWhereverItIsLookedForFirst) {
+  states_.OnDeleted({.name = kState, .gone = {}}, out_);
+  Attach("c");
+  CreateOnce(true, {"a", "b", "c"});
+  Seal("a");
+  EXPECT_EQ(Find()->unsealed_host, "b");
+  Hold("a", v1::SHARD_PHASE_BUILDING);  // unsealed again
+  Seal("b");
+  Seal("c");
+  EXPECT_TRUE(Did<Persist>().empty());
+  EXPECT_EQ(Find()->unsealed_host, "a");
+  Seal("a");
   EXPECT_EQ(Did<Persist>().size(), 1u);
 }
 
