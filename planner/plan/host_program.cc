@@ -26,7 +26,7 @@ int32_t IndexIn(const std::vector<int32_t>& numbers, int32_t number) {
 // The part of a plan that some moves need, renumbered.
 class Selection {
  public:
-  explicit Selection(const PlanRep& rep) : rep_(rep) {
+  Selection(const PlanRep& rep, const ProgramIndex& index) : rep_(rep), index_(index) {
     program_.schedule = rep.schedule;
     program_.windows = rep.figures.summary.windows;
   }
@@ -41,16 +41,18 @@ class Selection {
 
  private:
   void AddMoves(int32_t host) {
-    auto stripe = rep_.stripes.begin();
-    for (int32_t r = 0; r < rep_.schedule.rounds; ++r) {
-      for (int32_t i = rep_.round_begin[r]; i < rep_.round_begin[r + 1]; ++i) {
-        const PackedMove& move = rep_.moves[i];
-        if (rep_.host_of[move.from_device] == host || rep_.host_of[move.to_device] == host) {
-          AddMove(move, r, move.whole ? nullptr : &*stripe);
-        }
-        if (!move.whole) ++stripe;
-      }
+    int32_t round = 0;
+    for (const int32_t number : index_.MovesOf(host)) {
+      while (number >= rep_.round_begin[round + 1]) ++round;
+      const PackedMove& move = rep_.moves[number];
+      AddMove(move, round, move.whole ? nullptr : StripeOf(number));
     }
+  }
+
+  const StripeOfMove* StripeOf(int32_t number) const {
+    return &*std::lower_bound(
+        rep_.stripes.begin(), rep_.stripes.end(), number,
+        [](const StripeOfMove& stripe, int32_t move) { return stripe.move < move; });
   }
 
   void AddMove(const PackedMove& move, int32_t round, const StripeOfMove* stripe) {
@@ -85,14 +87,11 @@ class Selection {
 
   void AddCuts() {
     std::vector<std::vector<int64_t>> cuts(program_.segments.size());
-    auto stripe = rep_.stripes.begin();
-    for (const PackedMove& move : rep_.moves) {
-      if (move.whole) continue;
-      const int32_t segment = IndexIn(program_.segment_numbers, move.segment);
-      if (segment < std::ssize(cuts) && program_.segment_numbers[segment] == move.segment) {
-        cuts[segment].insert(cuts[segment].end(), {stripe->lo, stripe->hi});
+    for (size_t s = 0; s < cuts.size(); ++s) {
+      for (const int32_t number : index_.StripesOf(program_.segment_numbers[s])) {
+        const StripeOfMove& stripe = rep_.stripes[number];
+        cuts[s].insert(cuts[s].end(), {stripe.lo, stripe.hi});
       }
-      ++stripe;
     }
     for (auto& of_segment : cuts) SortUnique(of_segment);
     KeepInside(cuts);
@@ -156,13 +155,18 @@ class Selection {
   }
 
   const PlanRep& rep_;
+  const ProgramIndex& index_;
   HostProgram program_;
 };
 
 }  // namespace
 
+HostProgram ProgramOfHost(const Plan& plan, const ProgramIndex& index, int32_t host) {
+  return Selection(plan.rep(), index).OfHost(host);
+}
+
 HostProgram ProgramOfHost(const Plan& plan, int32_t host) {
-  return Selection(plan.rep()).OfHost(host);
+  return ProgramOfHost(plan, ProgramIndex(plan), host);
 }
 
 namespace {

@@ -7,6 +7,7 @@
 #include "absl/functional/function_ref.h"
 #include "planner/atoms/tape.h"
 #include "planner/plan/plan.h"
+#include "planner/plan/program_index.h"
 #include "planner/plan/transfer.h"
 #include "planner/schedule/timeline.h"
 
@@ -44,7 +45,9 @@ struct HostProgram {
   friend bool operator==(const HostProgram&, const HostProgram&) = default;
 };
 
-// The moves with an end on `host` (canonical index). Arrays and devices are canonical.
+// The moves with an end on `host` (canonical index). Arrays and devices are canonical. For one host of
+// many, make the plan's index once.
+HostProgram ProgramOfHost(const Plan& plan, const ProgramIndex& index, int32_t host);
 HostProgram ProgramOfHost(const Plan& plan, int32_t host);
 
 // Visits the transfers of a program in the plan's order, with the code that expands whole plans.

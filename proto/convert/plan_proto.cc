@@ -236,8 +236,9 @@ void ForEachTransferProtoFrom(int32_t first_window, const Plan& plan,
   });
 }
 
-absl::Status ForEachProgramMessage(const Plan& plan, const CanonicalRequest& request,
-                                   const Binding& binding, const std::string& host,
+absl::Status ForEachProgramMessage(const Plan& plan, const planner::ProgramIndex& index,
+                                   const CanonicalRequest& request, const Binding& binding,
+                                   const std::string& host,
                                    absl::FunctionRef<bool(const v1::HostProgram&)> visit) {
   const auto found = std::find(binding.host_names.begin(), binding.host_names.end(), host);
   if (found == binding.host_names.end()) {
@@ -246,8 +247,8 @@ absl::Status ForEachProgramMessage(const Plan& plan, const CanonicalRequest& req
         absl::StatusCode::kNotFound, absl::StrCat("host ", host, " takes no part in ", plan_name),
         {.reason = "HOST_NOT_IN_PLAN", .metadata = {{"host", host}, {"plan", plan_name}}});
   }
-  WriteProgram(ProgramOfHost(plan, request, binding,
-                             static_cast<int32_t>(found - binding.host_names.begin())),
+  const auto number = static_cast<int32_t>(found - binding.host_names.begin());
+  WriteProgram(InCallersNames(planner::ProgramOfHost(plan, index, number), request, binding),
                visit);
   return absl::OkStatus();
 }

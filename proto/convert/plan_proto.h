@@ -9,6 +9,7 @@
 #include "absl/status/statusor.h"
 #include "planner/canonical/canonical.h"
 #include "planner/plan/plan.h"
+#include "planner/plan/program_index.h"
 #include "planner/values/topology.h"
 #include "remesh/v1/plan.pb.h"
 #include "remesh/v1/topology.pb.h"
@@ -55,8 +56,8 @@ void ForEachTransferProtoFrom(int32_t first_window, const planner::Plan& plan,
                               absl::FunctionRef<bool(const v1::Transfer&)> visit);
 
 // Visits one host's program in chunks, as WriteProgram() makes them (program_proto.h). NOT_FOUND
-// (HOST_NOT_IN_PLAN) for an unknown host.
-absl::Status ForEachProgramMessage(const planner::Plan& plan,
+// (HOST_NOT_IN_PLAN) for an unknown host. `index`: of the plan.
+absl::Status ForEachProgramMessage(const planner::Plan& plan, const planner::ProgramIndex& index,
                                    const planner::CanonicalRequest& request,
                                    const planner::Binding& binding, const std::string& host,
                                    absl::FunctionRef<bool(const v1::HostProgram&)> visit);

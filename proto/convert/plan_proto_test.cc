@@ -86,11 +86,12 @@ TEST(PlanProtoTest, TransfersFillEveryTargetShard) {
 TEST(PlanProtoTest, ProgramsHoldWhatTouchesTheHost) {
   const auto [request, plan] = MakePlanned();
   v1::HostProgram program;
-  const absl::Status status = ForEachProgramMessage(plan, request.canonical, request.binding,
-                                                    "east", [&](const v1::HostProgram& chunk) {
-                                                      program.MergeFrom(chunk);
-                                                      return true;
-                                                    });
+  const absl::Status status =
+      ForEachProgramMessage(plan, planner::ProgramIndex(plan), request.canonical, request.binding,
+                            "east", [&](const v1::HostProgram& chunk) {
+                              program.MergeFrom(chunk);
+                              return true;
+                            });
   ASSERT_TRUE(status.ok()) << status;
   EXPECT_EQ(program.fingerprint(), request.canonical.fingerprint);
   EXPECT_EQ(program.schedule().windows(), plan.summary().windows);
@@ -111,8 +112,8 @@ TEST(PlanProtoTest, ProgramsHoldWhatTouchesTheHost) {
   });
   EXPECT_EQ(transfers, expected);
   const absl::Status unknown =
-      ForEachProgramMessage(plan, request.canonical, request.binding, "south",
-                            [](const v1::HostProgram&) { return true; });
+      ForEachProgramMessage(plan, planner::ProgramIndex(plan), request.canonical, request.binding,
+                            "south", [](const v1::HostProgram&) { return true; });
   EXPECT_EQ(GetErrorInfo(unknown).reason, "HOST_NOT_IN_PLAN");
 }
 

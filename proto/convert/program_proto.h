@@ -34,7 +34,10 @@ struct NamedProgram {
   friend bool operator==(const NamedProgram&, const NamedProgram&) = default;
 };
 
-// The program of `host` (canonical index) in the caller's names.
+// The program in the caller's names.
+NamedProgram InCallersNames(planner::HostProgram program, const planner::CanonicalRequest& request,
+                            const planner::Binding& binding);
+// The same for the program of `host` (canonical index).
 NamedProgram ProgramOfHost(const planner::Plan& plan, const planner::CanonicalRequest& request,
                            const planner::Binding& binding, int32_t host);
 

@@ -190,8 +190,13 @@ class Writer {
 
 NamedProgram ProgramOfHost(const planner::Plan& plan, const planner::CanonicalRequest& request,
                            const planner::Binding& binding, int32_t host) {
+  return InCallersNames(ProgramOfHost(plan, host), request, binding);
+}
+
+NamedProgram InCallersNames(planner::HostProgram program, const planner::CanonicalRequest& request,
+                            const planner::Binding& binding) {
   NamedProgram named{.fingerprint = request.fingerprint,
-                     .program = ProgramOfHost(plan, host),
+                     .program = std::move(program),
                      .arrays = {},
                      .devices = {}};
   for (ArrayClass& one : named.program.geometry.classes) {

@@ -50,17 +50,21 @@ absl::StatusOr<v1::Plan> GetPlan(PlanCache& cache, const v1::GetPlanRequest& req
 }
 
 // Returns a ReadAhead::Make that makes the program of one host.
-auto ProgramPieces(PlanCache& cache, const v1::GetHostProgramRequest& request) {
-  return [&cache, request, plan = BoundPlanPtr(),
+auto ProgramPieces(PlanCache& cache, ProgramIndexes& indexes,
+                   const v1::GetHostProgramRequest& request) {
+  return [&cache, &indexes, request, plan = BoundPlanPtr(),
+          index = std::shared_ptr<const planner::ProgramIndex>(),
           emitted = int64_t{0}](ChunkStream<v1::HostProgram>::Emit emit) mutable -> absl::Status {
     if (plan == nullptr) {
       ASSIGN_OR_RETURN(const ListedPlan listed, cache.Find(request.plan()));
       plan = listed.plan;
+      index = indexes.Of(plan->cached);
     }
     // Each call makes the program again and skips the pieces that were emitted.
     int64_t made = 0;
-    return proto::ForEachProgramMessage(plan->cached->plan, plan->cached->request, plan->binding,
-                                        request.host(), [&](const v1::HostProgram& piece) {
+    return proto::ForEachProgramMessage(plan->cached->plan, *index, plan->cached->request,
+                                        plan->binding, request.host(),
+                                        [&](const v1::HostProgram& piece) {
                                           if (made++ < emitted) return true;
                                           ++emitted;
                                           if (made > 1) return emit(piece);
@@ -358,7 +362,7 @@ grpc::ServerWriteReactor<v1::HostProgram>* PlanService::GetHostProgram(
       backend_, ProgramThreads(backend_.core, *context), context, "GetHostProgram",
       {.host = request->host()},
       ReadAhead<v1::HostProgram>(ahead_, CallerOf(*context),
-                                 ProgramPieces(backend_.core.plans(), *request),
+                                 ProgramPieces(backend_.core.plans(), indexes_, *request),
                                  [context] { return HasGone(*context); }));
 }
 

@@ -4,6 +4,7 @@
 #include "remesh/v1/plan.grpc.pb.h"
 #include "server/grpc/unary.h"
 #include "server/planning/kept_bytes.h"
+#include "server/planning/program_indexes.h"
 
 namespace remesh::server {
 
@@ -72,6 +73,7 @@ class PlanService : public v1::PlanService::CallbackService {
   const Backend backend_;
   KeptBytes texts_{size_t{256} << 20};  // of ExportPlan and RenderPlan
   KeptBytes ahead_{size_t{128} << 20};  // of StreamPlan and GetHostProgram
+  ProgramIndexes indexes_;              // for GetHostProgram
 };
 
 }  // namespace remesh::server

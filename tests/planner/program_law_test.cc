@@ -159,6 +159,39 @@ Elements(const std::vector<Told>& transfers) {
 
 // A device passes on only stretches that it got, in an earlier window, from whoever made their
 // digests or got them so; and both ends of a pair speak of the same.
+// Regression: each program was made by a look at all moves.
+TEST(ProgramLawTest, ThePlansIndexNamesEachMoveToItsHostsOnly) {
+  int64_t stripes = 0;
+  for (uint64_t seed = 0; seed < 300; ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    const auto planned = PlanOf(seed);
+    if (!planned) continue;
+    const PlanRep& rep = planned->plan.rep();
+    const ProgramIndex index(planned->plan);
+    std::multiset<std::pair<int32_t, int32_t>> named, expected;
+    for (const int32_t host : std::set<int32_t>(rep.host_of.begin(), rep.host_of.end())) {
+      for (const int32_t move : index.MovesOf(host)) named.insert({move, host});
+    }
+    for (int32_t m = 0; m < std::ssize(rep.moves); ++m) {
+      const int32_t from = rep.host_of[rep.moves[m].from_device];
+      const int32_t to = rep.host_of[rep.moves[m].to_device];
+      expected.insert({m, from});
+      if (to != from) expected.insert({m, to});
+    }
+    EXPECT_EQ(named, expected);
+    int64_t of_segments = 0;
+    for (int32_t s = 0; s < std::ssize(rep.segment_tape); ++s) {
+      for (const int32_t stripe : index.StripesOf(s)) {
+        EXPECT_EQ(rep.moves[rep.stripes[stripe].move].segment, s);
+        ++of_segments;
+      }
+    }
+    EXPECT_EQ(of_segments, std::ssize(rep.stripes));
+    stripes += of_segments;
+  }
+  EXPECT_GT(stripes, 100);
+}
+
 TEST(ProgramLawTest, StretchesAreNeverCutOnTheirWay) {
   using Place = std::tuple<int32_t, int64_t, int64_t, int64_t, Space>;  // of a stretch
   using Sent = std::tuple<int32_t, int32_t, int64_t, int64_t>;          // window, tape, range
