@@ -117,7 +117,9 @@ class CommandedStream : public WorkerSink {
     if (message.has_welcome()) on_welcome_();
     if (message.has_assign_state()) on_assigned_();
   }
-  void SendLater(LaterCommands) override {}
+  void SendLater(LaterCommands commands) override {
+    for (v1::AttachResponse& message : commands.make()) Send(std::move(message));
+  }
   void Close(const absl::Status&) override { closed_ = true; }
 
   StreamId stream() const { return stream_; }

@@ -70,11 +70,9 @@ TEST_F(ExecutionPlanTest, PlacedStatesAreTakenApartByHost) {
   EXPECT_EQ(source_->total_shards, 4);
   EXPECT_EQ(source_->total_bytes, 256);
   ASSERT_EQ(source_->hosts.size(), 2u);
-  const v1::Assignment& assignment = source_->hosts.at("host-1").assignment;
-  EXPECT_EQ(assignment.arrays_size(), 0) << "they are shared";
-  ASSERT_EQ(source_->arrays.size(), 1);
-  EXPECT_EQ(source_->arrays[0].element_type(), "f32");
-  EXPECT_EQ(AssignmentOf(*source_, "host-1").arrays(0).element_type(), "f32");
+  const v1::Assignment assignment = AssignmentOf(*source_, "host-1");
+  ASSERT_EQ(assignment.arrays_size(), 1);
+  EXPECT_EQ(assignment.arrays(0).element_type(), "f32");
   ASSERT_EQ(assignment.shards_size(), 2);
   EXPECT_EQ(assignment.shards(1).device(), 3);
   EXPECT_EQ(assignment.shards(1).local_device(), 1);
@@ -91,8 +89,8 @@ TEST_F(ExecutionPlanTest, AMovePlannedForTargetsCanBeRunAgainByItsName) {
   const auto second = PlanBy(first->plan);
   ASSERT_TRUE(second.ok()) << second.status();
   EXPECT_EQ(second->fingerprint, first->fingerprint);
-  EXPECT_EQ(second->target->hosts.at("host-0").assignment.SerializeAsString(),
-            first->target->hosts.at("host-0").assignment.SerializeAsString());
+  EXPECT_EQ(AssignmentOf(*second->target, "host-0").SerializeAsString(),
+            AssignmentOf(*first->target, "host-0").SerializeAsString());
 }
 
 TEST_F(ExecutionPlanTest, APlanThatStartsElsewhereIsRefused) {
@@ -154,13 +152,13 @@ TEST_F(ExecutionPlanTest, AFreeOrderIsInTheTargetAndInTheAnswer) {
             (std::vector<int64_t>{0, 1, 2, 3}));
   const v1::DeviceList& placed = move->target->spec.device_lists().at("all");
   EXPECT_EQ(placed.SerializeAsString(), chosen.SerializeAsString());
-  EXPECT_EQ(move->target->hosts.at("host-1").assignment.shards(1).box().lo(0), 6);
+  EXPECT_EQ(AssignmentOf(*move->target, "host-1").shards(1).box().lo(0), 6);
   // By its name too, though the question had the list as it was given.
   const auto again = PlanBy(move->plan);
   ASSERT_TRUE(again.ok()) << again.status();
   for (const char* host : {"host-0", "host-1"}) {
-    EXPECT_EQ(again->target->hosts.at(host).assignment.SerializeAsString(),
-              move->target->hosts.at(host).assignment.SerializeAsString());
+    EXPECT_EQ(AssignmentOf(*again->target, host).SerializeAsString(),
+              AssignmentOf(*move->target, host).SerializeAsString());
   }
 }
 
@@ -181,7 +179,7 @@ TEST_F(ExecutionPlanTest, AFreeOrderRenamesBoxesToo) {
   const auto move = PlanTo(target, nullptr, options);
   ASSERT_TRUE(move.ok()) << move.status();
   EXPECT_EQ(move->summary.kept_bytes(), 256);
-  EXPECT_EQ(move->target->hosts.at("host-1").assignment.shards(1).box().lo(0), 6);
+  EXPECT_EQ(AssignmentOf(*move->target, "host-1").shards(1).box().lo(0), 6);
 }
 
 TEST_F(ExecutionPlanTest, AHostWhoseDevicesAreLostIsSpared) {
@@ -303,8 +301,8 @@ TEST_F(KeptArrayTest, IsTheSameQuestionAsToNameItWhereItIs) {
   EXPECT_EQ(kept->plan, other->plan);
   EXPECT_EQ(other->planning.cache(), v1::Planning::HIT);
   for (const char* host : {"host-0", "host-1"}) {
-    EXPECT_EQ(kept->target->hosts.at(host).assignment.SerializeAsString(),
-              other->target->hosts.at(host).assignment.SerializeAsString());
+    EXPECT_EQ(AssignmentOf(*kept->target, host).SerializeAsString(),
+              AssignmentOf(*other->target, host).SerializeAsString());
   }
   source_ = kept->target;  // it has moved, and v moves to columns, too
   v1::StateSpec rest = OneToColumns();

@@ -11,23 +11,15 @@
 #include "base/error.h"
 #include "base/status_macros.h"
 #include "planner/values/element_type.h"
-#include "proto/convert/plan_proto.h"
 #include "server/planning/device_places.h"
 
 namespace remesh::server {
 
 using planner::Box;
-using planner::MemoryKind;
 using proto::PlacedArray;
 using proto::StateLayout;
 
 namespace {
-
-std::string MemoryKindName(MemoryKind kind) {
-  return kind == MemoryKind::kPinnedHost     ? "pinned_host"
-         : kind == MemoryKind::kUnpinnedHost ? "unpinned_host"
-                                             : "";
-}
 
 int64_t BytesOf(const Box& box, planner::ElementType type) {
   return (box.element_count() * planner::BitWidth(type) + 7) / 8;
@@ -53,8 +45,13 @@ class Placing {
       if (boxes.empty()) continue;
       placed_.total_shards += static_cast<int64_t>(boxes.size());
       if (placed_.total_shards > kShardsMax) return TooManyShards();
-      for (const Box& box : boxes)
-        AddShard(index, place, (*array.placement.devices)[position], box);
+      for (size_t b = 0; b < boxes.size(); ++b) {
+        AddShard({.array = index,
+                  .local_device = place.local,
+                  .position = position,
+                  .box = static_cast<int32_t>(b)},
+                 place.host, BytesOf(boxes[b], array.element_type));
+      }
     }
     return absl::OkStatus();
   }
@@ -83,18 +80,11 @@ class Placing {
     return found->second;
   }
 
-  void AddShard(int array, DevicePlace place, int64_t device, const Box& box) {
-    const PlacedArray& value = layout_.arrays[array];
-    HostPart*& part = parts_[place.host];
-    if (part == nullptr) part = &placed_.hosts[layout_.topology.hosts[place.host].name];
-    locals_[place.host].insert(place.local);
-    v1::ShardSpec& shard = *part->assignment.add_shards();
-    shard.set_array(array);
-    shard.set_device(device);
-    shard.set_local_device(place.local);
-    *shard.mutable_box() = proto::ToProto(box);
-    shard.set_memory_kind(MemoryKindName(value.placement.memory_kind));
-    const int64_t bytes = BytesOf(box, value.element_type);
+  void AddShard(const PlacedShard& shard, int32_t host, int64_t bytes) {
+    HostPart*& part = parts_[host];
+    if (part == nullptr) part = &placed_.hosts[layout_.topology.hosts[host].name];
+    locals_[host].insert(shard.local_device);
+    part->shards.push_back(shard);
     part->bytes = AddBytes(part->bytes, bytes);
     placed_.total_bytes = AddBytes(placed_.total_bytes, bytes);
   }

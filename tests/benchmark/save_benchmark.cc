@@ -63,7 +63,7 @@ std::shared_ptr<const PlacedState> Place(const v1::StateSpec& spec) {
   placed->spec = spec;
   for (const v1::Host& host : spec.topology().hosts()) {
     HostPart& part = placed->hosts[host.name()];
-    part.assignment.add_shards();
+    part.shards.emplace_back();
     part.devices = {.device_ids = {0}, .local_devices = {0}};
     ++placed->total_shards;
   }

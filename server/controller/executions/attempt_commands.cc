@@ -48,12 +48,10 @@ v1::AttachResponse MakePrepare(const Preparation& preparation, int host) {
 }
 
 size_t PrepareBytes(const Preparation& preparation, int host) {
-  size_t bytes = preparation.peers.BytesOf(host);
+  const size_t peers = preparation.peers.BytesOf(host);
   const Participant& participant = preparation.spec.participants[host];
-  if (!participant.receives()) return bytes;
-  const PlacedState& target = *participant.target;
-  bytes += target.arrays.size() * sizeof(v1::AssignedArray);
-  return bytes + target.hosts.at(participant.host).assignment.shards_size() * sizeof(v1::ShardSpec);
+  if (!participant.receives()) return peers;
+  return peers + AssignmentBytes(*participant.target, participant.host);
 }
 
 v1::AttachResponse MakeGrant(const v1::AttemptId& attempt, int32_t until) {

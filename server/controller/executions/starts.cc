@@ -74,8 +74,8 @@ absl::Status RequestIdReused(const std::string& request_id) {
 // The names of the arrays with shards on the host.
 std::set<std::string_view> ArraysOn(const PlacedState& placed, const HostPart& part) {
   std::set<std::string_view> names;
-  for (const v1::ShardSpec& shard : part.assignment.shards()) {
-    if (shard.array() < placed.arrays.size()) names.insert(placed.arrays[shard.array()].name());
+  for (const PlacedShard& shard : part.shards) {
+    if (shard.array < placed.arrays.size()) names.insert(placed.arrays[shard.array].name());
   }
   return names;
 }

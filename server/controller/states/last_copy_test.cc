@@ -18,7 +18,7 @@ class LastCopyTest : public testing::Test {
 
   LastCopyTest() {
     auto placed = std::make_shared<PlacedState>();
-    for (const char* host : {"a", "b"}) placed->hosts[host].assignment.add_shards();
+    for (const char* host : {"a", "b"}) placed->hosts[host].shards.emplace_back();
     StateEntry entry{.placed = placed};
     entry.declared.set_name(kState);
     entry.declared.set_uid("u");

@@ -169,7 +169,7 @@ v1::State ToBasicProto(const StateEntry& state, const WorkerRegistry& workers) {
   int64_t sealed = 0;
   for (const auto& [host, part] : state.placed->hosts) {
     const v1::StateManifest* manifest = LiveManifest(state, workers, host);
-    const int64_t shards = part.assignment.shards_size();
+    const auto shards = static_cast<int64_t>(part.shards.size());
     const int64_t of_host =
         manifest == nullptr ? 0 : std::clamp<int64_t>(manifest->sealed_shards(), 0, shards);
     sealed += of_host;
@@ -185,14 +185,15 @@ v1::State ToBasicProto(const StateEntry& state, const WorkerRegistry& workers) {
   return message;
 }
 
-v1::Assignment AssignmentOf(const StateEntry& state, const std::string& host) {
-  v1::Assignment assignment = AssignmentOf(*state.placed, host);
-  assignment.set_state(state.name());
-  assignment.set_state_uid(state.uid());
-  assignment.set_generation(state.generation());
-  assignment.set_committed(IsCommitted(state));
-  assignment.set_write_once(state.declared.write_once());
-  return assignment;
+v1::Assignment AssignmentHead(const StateEntry& state) {
+  v1::Assignment head;
+  head.set_state(state.name());
+  head.set_state_uid(state.uid());
+  head.set_generation(state.generation());
+  head.set_committed(IsCommitted(state));
+  head.set_write_once(state.declared.write_once());
+  head.set_hosts(static_cast<int32_t>(state.placed->hosts.size()));
+  return head;
 }
 
 }  // namespace remesh::server

@@ -112,7 +112,7 @@ bool HeldEverywhere(const StateEntry& state, int64_t generation, const WorkerReg
 v1::State ToBasicProto(const StateEntry& state, const WorkerRegistry& workers);
 v1::State ToProto(const StateEntry& state, const WorkerRegistry& workers);
 
-// What `host` holds of the state's current generation. REQUIRES: it holds something.
-v1::Assignment AssignmentOf(const StateEntry& state, const std::string& host);
+// What every host is told of the state's generation; without its shards.
+v1::Assignment AssignmentHead(const StateEntry& state);
 
 }  // namespace remesh::server

@@ -115,7 +115,7 @@ TEST(HostWritesTest, OfManyHostsSomeAreNamedButEveryWrite) {
 }
 
 TEST_F(StateWritesTest, EveryHostIsToldOnHowManyHostsTheStateLies) {
-  EXPECT_EQ(AssignmentOf(*Find(), "c").hosts(), 3);
+  EXPECT_EQ(AssignmentHead(*Find()).hosts(), 3);
   states_.OnWanted("d", kState, out_);
   Attach("d");
   Clear();

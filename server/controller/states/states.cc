@@ -378,11 +378,17 @@ void States::Hear(const std::string& host, StateEntry& state, Outbox& out) const
   }
 }
 
-// Tells a host with shards of the state which they are.
+// Tells a host with shards of the state which they are. All hosts of a new state are told at once, so
+// each is told by what is made when it can be written.
 void States::SendAssignment(const StateEntry& state, const std::string& host, Outbox& out) const {
-  v1::AttachResponse assign;
-  *assign.mutable_assign_state()->mutable_assignment() = AssignmentOf(state, host);
-  commands_.Send(host, std::move(assign), out);
+  const auto make = [placed = state.placed, head = AssignmentHead(state), host] {
+    v1::AttachResponse message;
+    v1::Assignment& assignment = *message.mutable_assign_state()->mutable_assignment();
+    assignment = AssignmentOf(*placed, host);
+    assignment.MergeFrom(head);
+    return message;
+  };
+  commands_.SendLater(host, AssignmentBytes(*state.placed, host), make, out);
 }
 
 // Tells a host without shards of the state, which hears of the state only because a trainer there
@@ -390,13 +396,7 @@ void States::SendAssignment(const StateEntry& state, const std::string& host, Ou
 void States::TellAbsent(const StateEntry& state, const std::string& host, Outbox& out) const {
   if (state.placed->hosts.contains(host)) return;
   v1::AttachResponse message;
-  v1::Assignment& nothing = *message.mutable_assign_state()->mutable_assignment();
-  nothing.set_state(state.name());
-  nothing.set_state_uid(state.uid());
-  nothing.set_generation(state.generation());
-  nothing.set_committed(IsCommitted(state));
-  nothing.set_write_once(state.declared.write_once());
-  nothing.set_hosts(static_cast<int32_t>(state.placed->hosts.size()));
+  *message.mutable_assign_state()->mutable_assignment() = AssignmentHead(state);
   commands_.Send(host, std::move(message), out);
 }
 

@@ -63,6 +63,20 @@ TEST_F(StatesTest, AHostWithoutShardsWhoseTrainerAskedIsToldOfEveryGeneration) {
   EXPECT_EQ(told.shards_size(), 0);
 }
 
+// Regression: all shards of a large state were made at once, in one turn.
+TEST_F(StatesTest, WhatAHostIsToldOfANewStateIsMadeWhenItCanBeWritten) {
+  Attach("a");
+  Attach("b");
+  Clear();
+  Create({"a", "b"});
+  EXPECT_TRUE(Did<SendToWorker>().empty());
+  ASSERT_EQ(Did<SendLater>().size(), 2u);
+  EXPECT_GT(Did<SendLater>()[0].commands.bytes, 0u);
+  for (const StreamId stream : {1, 2}) {
+    EXPECT_EQ(Sent(stream, v1::AttachResponse::kAssignState), 1);
+  }
+}
+
 // Regression: a host that held nothing at the end of a move that took its shards away got neither
 // Commit nor Retire. It kept its old assignment, and handed out buffers that were then retired.
 TEST_F(StatesTest, AHostThatLosesItsShardsIsToldThatItHasNone) {

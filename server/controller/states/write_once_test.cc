@@ -69,6 +69,11 @@ class WriteOnceTest : public StatesTestWorld {
       if (send.message.has_assign_state())
         assigned.push_back(send.message.assign_state().assignment());
     }
+    for (const SendLater& later : Did<SendLater>()) {
+      for (const Command& command : later.commands.make()) {
+        assigned.push_back(command.assign_state().assignment());
+      }
+    }
     return assigned;
   }
 };

@@ -50,7 +50,7 @@ class ControllerTestWorld : public testing::Test {
     placed->spec = spec;
     for (const v1::Host& host : spec.topology().hosts()) {
       HostPart& part = placed->hosts[host.name()];
-      part.assignment.add_shards();
+      part.shards.emplace_back();
       part.devices = {.device_ids = {0}, .local_devices = {0}};
       ++placed->total_shards;
     }

@@ -28,17 +28,12 @@ inline std::shared_ptr<const PlacedState> PlaceBoxes(int64_t extent,
   std::map<std::string, size_t> positions;
   for (const TestBox& box : boxes) {
     const auto [position, is_new] = positions.try_emplace(box.host, of_positions.size());
-    HostPart& part = placed->hosts[box.host];
     if (is_new) {
       devices->push_back(box.device);
       of_positions.emplace_back();
-      part.devices = {.device_ids = {box.device}, .local_devices = {0}};
+      placed->hosts[box.host].devices = {.device_ids = {box.device}, .local_devices = {0}};
     }
     of_positions[position->second].push_back({.dims = {{.lo = box.lo, .hi = box.hi}}});
-    v1::Box& of_shard = *part.assignment.add_shards()->mutable_box();
-    of_shard.add_lo(box.lo);
-    of_shard.add_hi(box.hi);
-    ++placed->total_shards;
   }
   auto layout = std::make_shared<proto::StateLayout>();
   proto::PlacedArray& array = layout->arrays.emplace_back();
@@ -47,6 +42,14 @@ inline std::shared_ptr<const PlacedState> PlaceBoxes(int64_t extent,
   array.placement.layout =
       std::make_shared<planner::Layout>(*planner::MakeBoxLayout({extent}, of_positions));
   array.placement.devices = devices;
+  for (const auto& [host, position] : positions) {
+    const auto at = static_cast<int32_t>(position);
+    const size_t boxes = planner::BoxesOf(*array.placement.layout, at).size();
+    for (size_t b = 0; b < boxes; ++b) {
+      placed->hosts[host].shards.push_back({.position = at, .box = static_cast<int32_t>(b)});
+    }
+    placed->total_shards += static_cast<int64_t>(boxes);
+  }
   placed->layout = layout;
   return placed;
 }

@@ -20,7 +20,7 @@ class StatesTestWorld : public MembershipTestWorld {
     auto placed = std::make_shared<PlacedState>();
     for (const std::string& host : hosts) {
       HostPart& part = placed->hosts[host];
-      part.assignment.add_shards();
+      part.shards.emplace_back();
       part.devices = {.device_ids = {host[0]}, .local_devices = {0}};
       ++placed->total_shards;
     }

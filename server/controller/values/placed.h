@@ -29,9 +29,17 @@ struct HostDevices {
   std::vector<int32_t> local_devices;  // the named ones, in rising order
 };
 
+// A shard of a state on a host: indices, because a state may have millions. See AssignmentOf().
+struct PlacedShard {
+  int32_t array = 0;         // index into PlacedState::arrays
+  int32_t local_device = 0;  // of its host
+  int32_t position = 0;      // of the array's layout
+  int32_t box = 0;           // of the position
+};
+
 // One host's part of a state.
 struct HostPart {
-  v1::Assignment assignment;  // shards only, see AssignmentOf()
+  std::vector<PlacedShard> shards;
   HostDevices devices;
   int64_t bytes = 0;  // of the shards
 };
@@ -39,21 +47,18 @@ struct HostPart {
 // A state's layout, divided by host: the form in which the controller knows it.
 struct PlacedState {
   v1::StateSpec spec;                                            // with its topology spelled out
-  std::shared_ptr<const proto::StateLayout> layout;              // for planning only
+  std::shared_ptr<const proto::StateLayout> layout;              // null: shards without boxes
   google::protobuf::RepeatedPtrField<v1::AssignedArray> arrays;  // of every host's assignment
   std::map<std::string, HostPart> hosts;                         // by name: hosts that hold a shard
   int64_t total_shards = 0;
   int64_t total_bytes = 0;
 };
 
-// The host's part as its worker is told it, except state, generation and committed. All hosts share
-// the arrays until then, for hosts times arrays may be many. REQUIRES: the state has a shard there.
-inline v1::Assignment AssignmentOf(const PlacedState& placed, const std::string& host) {
-  v1::Assignment assignment = placed.hosts.at(host).assignment;
-  *assignment.mutable_arrays() = placed.arrays;
-  assignment.set_hosts(static_cast<int32_t>(placed.hosts.size()));
-  return assignment;
-}
+// The host's part as its worker is told it, except state, generation and committed. REQUIRES: the
+// state has a shard there.
+v1::Assignment AssignmentOf(const PlacedState& placed, const std::string& host);
+// Bytes of memory that it takes, roughly; 0 without a shard there.
+size_t AssignmentBytes(const PlacedState& placed, const std::string& host);
 
 // The plan for a move of a state to its targets.
 struct PlannedExecution {

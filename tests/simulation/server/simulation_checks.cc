@@ -22,11 +22,37 @@ std::vector<TestBox> Simulation::BoxesOf(const v1::StateSpec& spec) const {
   return boxes;
 }
 
+namespace {
+
+// The same boxes, of which none counts as a replica of another.
+planner::Layout WithoutReplicas(const planner::Layout& layout) {
+  planner::Layout apart = layout;
+  apart.tiles.clear();
+  for (int32_t position = 0; position < layout.device_count; ++position) {
+    planner::Tile tile = layout.tiles[layout.tile_of[position]];
+    tile.positions = {position};
+    tile.subgroup = position;
+    apart.tiles.push_back(std::move(tile));
+    apart.tile_of[position] = position;
+  }
+  return apart;
+}
+
+std::shared_ptr<const proto::StateLayout> WithoutReplicas(proto::StateLayout layout) {
+  for (proto::PlacedArray& array : layout.arrays) {
+    array.placement.layout =
+        std::make_shared<const planner::Layout>(WithoutReplicas(*array.placement.layout));
+  }
+  return std::make_shared<const proto::StateLayout>(std::move(layout));
+}
+
+}  // namespace
+
 std::shared_ptr<const PlacedState> Simulation::Place(const v1::StateSpec& spec) const {
   auto placed = std::make_shared<PlacedState>(*PlaceBoxes(BoxesOf(spec)));
   placed->spec = spec;
   placed->arrays.Add()->set_name("w");
-  if (!options_.layouts) placed->layout = nullptr;
+  if (!options_.layouts) placed->layout = WithoutReplicas(*placed->layout);
   return placed;
 }
 
