@@ -434,23 +434,24 @@ void Core::Do(StartPlanning& action) {
 void Core::PlanTargets(std::shared_ptr<const StartPlanning> action, PlanDesk::Asker asker) {
   struct Asked {
     Timestamp start = SteadyClock().Now();
-    std::shared_ptr<const PlacedState> target;
-    bool moves_nothing = false;
+    MoveQuestion move;  // less its question
   };
   auto asked = std::make_shared<Asked>();
   desk_.Find(
       asker,
       [this, action, asked](planner::Budget& budget) -> absl::StatusOr<PlanCache::Question> {
-        ASSIGN_OR_RETURN(MoveQuestion move, QuestionOf(*action, topology().get(), plans_, budget));
-        asked->target = std::move(move.target);
-        asked->moves_nothing = move.moves_nothing;
-        if (move.moves_nothing) return absl::CancelledError("there is nothing to plan");
-        return std::move(move.question);
+        ASSIGN_OR_RETURN(asked->move, QuestionOf(*action, topology().get(), plans_, budget));
+        const bool plans = !asked->move.moves_nothing && !asked->move.answer;
+        if (!plans) return absl::CancelledError("there is nothing to plan");
+        return std::exchange(asked->move.question, {});
       },
       [this, action, asked, asker](absl::StatusOr<PlanCache::Answer> answer) {
-        if (asked->moves_nothing) return FinishPlanning(action->id, MovesNothing(*action));
+        MoveQuestion& move = asked->move;
+        if (move.moves_nothing) return FinishPlanning(action->id, MovesNothing(*action));
+        if (move.answer) answer = *std::move(move.answer);
         if (!answer.ok()) return FinishPlanning(action->id, answer.status());
-        FinishTargets(action, asker, std::move(asked->target), *std::move(answer), asked->start);
+        plans_.memo().Remember(move.words, answer->plan->name);
+        FinishTargets(action, asker, std::move(move.target), *std::move(answer), asked->start);
       },
       /*long_form=*/action->options.free_target_order());
 }

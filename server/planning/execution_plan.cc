@@ -156,6 +156,19 @@ std::shared_ptr<const std::string> KeptSpec(PlanCache& cache,
   return kept.ok() ? kept->plan->spec : nullptr;
 }
 
+Access AccessOf(const StartPlanning& move) { return move.keep ? Access::kUse : Access::kAnswer; }
+
+// The last step of a question, which may be asked again until then: a plan may be in use from now on.
+std::optional<PlanCache::Answer> AnswerAgain(PlanCache& cache, const QuestionDigest& words,
+                                             const StartPlanning& move) {
+  const std::optional<std::string> name = cache.memo().Find(words);
+  if (!name) return std::nullopt;
+  const absl::StatusOr<ListedPlan> listed =
+      cache.Find(*name, AccessOf(move), Reach::kMemory, move.state);
+  if (!listed.ok()) return std::nullopt;
+  return PlanCache::Answer{.plan = listed->plan, .cache = v1::Planning::HIT};
+}
+
 // Refuses targets that leave an array where it cannot stay.
 absl::Status CheckKept(const StartPlanning& move, const v1::StateSpec& target) {
   std::set<std::string_view> named;
@@ -207,24 +220,31 @@ absl::StatusOr<MoveQuestion> QuestionOf(const StartPlanning& move, const Topolog
   RETURN_IF_ERROR(CheckKept(move, *spec));
   absl::StatusOr<proto::StateLayout> layout = proto::ToStateLayout(*spec, nullptr, budget);
   RETURN_IF_ERROR(AtField("targets", layout.status()));
-  ASSIGN_OR_RETURN(const planner::ReshardRequest request,
-                   proto::ToReshardRequest(*move.source->layout, *layout, move.options, budget));
   // A free order is the planner's choice, and may lead here too: see ToMove().
-  if (!move.options.free_target_order() &&
-      StaysThere(*move.source->layout, *layout, LostDevices(move.options))) {
+  const bool stays = !move.options.free_target_order() &&
+                     StaysThere(*move.source->layout, *layout, LostDevices(move.options));
+  if (stays) {
+    RETURN_IF_ERROR(
+        proto::ToReshardRequest(*move.source->layout, *layout, move.options, budget).status());
     return MoveQuestion{.question = {}, .target = move.source, .moves_nothing = true};
   }
   absl::StatusOr<std::shared_ptr<const PlacedState>> target =
       PlaceState(*std::move(spec), *std::move(layout), budget);
   RETURN_IF_ERROR(AtField("targets", target.status()));
   MoveQuestion asked{.question = {}, .target = *std::move(target)};
+  const v1::PlanSpec words = JoinSpecs(move.source->spec, asked.target->spec, move.options);
+  asked.words = DigestOf(words, nullptr);
+  asked.answer = AnswerAgain(cache, asked.words, move);
+  if (asked.answer) return asked;
+  ASSIGN_OR_RETURN(
+      const planner::ReshardRequest request,
+      proto::ToReshardRequest(*move.source->layout, *asked.target->layout, move.options, budget));
   ASSIGN_OR_RETURN(asked.question.canonicalized, planner::Canonicalize(request, budget));
   asked.question.spec = KeptSpec(cache, asked.question.canonicalized);
   if (asked.question.spec == nullptr) {
-    asked.question.spec = std::make_shared<const std::string>(
-        JoinSpecs(move.source->spec, asked.target->spec, move.options).SerializeAsString());
+    asked.question.spec = std::make_shared<const std::string>(words.SerializeAsString());
   }
-  asked.question.access = move.keep ? Access::kUse : Access::kAnswer;
+  asked.question.access = AccessOf(move);
   asked.question.state = move.state;
   return asked;
 }

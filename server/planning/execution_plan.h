@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 
 #include "absl/status/statusor.h"
 #include "base/clock.h"
@@ -9,6 +10,7 @@
 #include "planner/values/topology.h"
 #include "remesh/v1/plan.pb.h"
 #include "server/cache/plan_cache.h"
+#include "server/cache/question_memo.h"
 #include "server/controller/values/action.h"
 #include "server/controller/values/placed.h"
 
@@ -18,12 +20,15 @@ namespace remesh::server {
 // takes, so do not call it on strands or gRPC's threads.
 
 // The move of a state to its targets, as a question and from its answer. `target` is the state's
-// placement after the move, unless the target order is free. If nothing moves there is no question,
-// and the move is MovesNothing().
+// placement after the move, unless the target order is free. There is no question if nothing moves,
+// for then the move is MovesNothing(), or if the same one, in the same words, was answered before with
+// a plan that is still in memory.
 struct MoveQuestion {
   PlanCache::Question question;
   std::shared_ptr<const PlacedState> target;
   bool moves_nothing = false;
+  QuestionDigest words = {};  // for PlanCache::memo(), once there is an answer
+  std::optional<PlanCache::Answer> answer = std::nullopt;
 };
 absl::StatusOr<MoveQuestion> QuestionOf(const StartPlanning& move, const planner::Topology* workers,
                                         PlanCache& cache, planner::Budget& budget);

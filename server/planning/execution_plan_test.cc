@@ -22,7 +22,11 @@ absl::StatusOr<PlannedExecution> PlanMove(PlanCache& cache, const StartPlanning&
   ASSIGN_OR_RETURN(const MoveQuestion asked,
                    QuestionOf(question, workers, cache, planner::Budget::Unlimited()));
   if (asked.moves_nothing) return MovesNothing(question);
-  ASSIGN_OR_RETURN(const PlanCache::Answer answer, FindOrPlan(cache, asked.question));
+  PlanCache::Answer answer = asked.answer.value_or(PlanCache::Answer());
+  if (!asked.answer) {
+    ASSIGN_OR_RETURN(answer, FindOrPlan(cache, asked.question));
+  }
+  cache.memo().Remember(asked.words, answer.plan->name);
   return MoveOf(question, asked.target, answer, start, planner::Budget::Unlimited());
 }
 
@@ -34,9 +38,7 @@ class ExecutionPlanTest : public testing::Test {
     return *placed;
   }
 
-  absl::StatusOr<PlannedExecution> PlanTo(const v1::StateSpec& target,
-                                          const planner::Topology* workers = nullptr,
-                                          const v1::PlanOptions& options = {}) {
+  StartPlanning MoveTo(const v1::StateSpec& target, const v1::PlanOptions& options = {}) {
     const auto targets = std::make_shared<v1::Targets>();
     *targets->mutable_shardings() = target.shardings();
     *targets->mutable_device_lists() = target.device_lists();
@@ -45,14 +47,18 @@ class ExecutionPlanTest : public testing::Test {
       named.set_name(array.name());
       *named.mutable_sharding() = array.sharding();
     }
-    return PlanMove(cache_,
-                    {.id = 1,
-                     .source = source_,
-                     .targets = targets,
-                     .plan = "",
-                     .options = options,
-                     .keep = true},
-                    workers);
+    return {.id = 1,
+            .source = source_,
+            .targets = targets,
+            .plan = "",
+            .options = options,
+            .keep = true};
+  }
+
+  absl::StatusOr<PlannedExecution> PlanTo(const v1::StateSpec& target,
+                                          const planner::Topology* workers = nullptr,
+                                          const v1::PlanOptions& options = {}) {
+    return PlanMove(cache_, MoveTo(target, options), workers);
   }
 
   absl::StatusOr<PlannedExecution> PlanBy(const std::string& plan) {
@@ -91,6 +97,27 @@ TEST_F(ExecutionPlanTest, AMovePlannedForTargetsCanBeRunAgainByItsName) {
   EXPECT_EQ(second->fingerprint, first->fingerprint);
   EXPECT_EQ(AssignmentOf(*second->target, "host-0").SerializeAsString(),
             AssignmentOf(*first->target, "host-0").SerializeAsString());
+}
+
+TEST_F(ExecutionPlanTest, AMoveAskedForInTheSameWordsNeedsNoCanonicalFormWhileMemoryHasItsPlan) {
+  const auto ask = [&](const v1::PlanOptions& options = {}) {
+    return *QuestionOf(MoveTo(TargetOf(TestSpec()), options), nullptr, cache_,
+                       planner::Budget::Unlimited());
+  };
+  EXPECT_FALSE(ask().answer.has_value());
+  const auto first = PlanTo(TargetOf(TestSpec()));
+  ASSERT_TRUE(first.ok()) << first.status();
+  const MoveQuestion again = ask();
+  ASSERT_TRUE(again.answer.has_value());
+  EXPECT_EQ(again.answer->plan->name, first->plan);
+  EXPECT_EQ(again.question.spec, nullptr);
+  EXPECT_EQ(cache_.Find(first->plan)->users, 2) << "both keep the plan";
+  v1::PlanOptions other;
+  other.set_window_bytes(1 << 20);
+  EXPECT_FALSE(ask(other).answer.has_value());
+  for (int i = 0; i < 2; ++i) cache_.EndUse(first->plan);
+  ASSERT_TRUE(cache_.Delete(first->plan).ok());
+  EXPECT_FALSE(ask().answer.has_value());
 }
 
 TEST_F(ExecutionPlanTest, APlanThatStartsElsewhereIsRefused) {
