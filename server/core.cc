@@ -493,13 +493,13 @@ void Core::Do(ExecutionEnded& action) { observer_.OnExecutionEnded(action); }
 
 void Core::Do(Note& action) { observer_.OnLog(action); }
 
-// Counting looks at every host of every state, so it may take a twentieth of the time at most.
+// Counting looks at every host of every state, so it may take a hundredth of the time at most.
 void Core::ShowGauges() {
   const Timestamp start = SteadyClock().Now();
   if (start < next_gauges_) return;
   observer_.OnGauges(controller_->gauges(), plans_.stats());
   const Timestamp end = SteadyClock().Now();
-  next_gauges_ = end + 20 * (end - start);
+  next_gauges_ = end + 100 * (end - start);
 }
 
 void Core::Tick() {
