@@ -25,6 +25,7 @@
 #include "base/units.h"
 #include "proto/convert/known_fields.h"
 #include "proto/convert/pasted/pasted.h"
+#include "remesh/v1/unit.pb.h"
 
 namespace remesh::proto {
 namespace {
@@ -64,15 +65,7 @@ struct Scalar {
 
 // ---- numbers
 
-// What a number counts, which the end of its field's name says.
-enum class Unit : int8_t { kNone, kBytes, kRate, kSeconds };
-
-Unit UnitOf(const FieldDescriptor& field) {
-  const std::string& name = field.name();
-  if (absl::StrContains(name, "bytes_per_second")) return Unit::kRate;
-  if (absl::EndsWith(name, "_bytes")) return Unit::kBytes;
-  return absl::EndsWith(name, "_seconds") ? Unit::kSeconds : Unit::kNone;
-}
+v1::Unit UnitOf(const FieldDescriptor& field) { return field.options().GetExtension(v1::unit); }
 
 absl::StatusOr<std::string> ReadWholeNumber(const FieldDescriptor& field, const Scalar& scalar) {
   int64_t number = 0;
@@ -87,7 +80,7 @@ absl::StatusOr<std::string> ReadWholeNumber(const FieldDescriptor& field, const 
     if (!small || fits) return scalar.json;
     return absl::InvalidArgumentError("must be a whole number of at most 32 bits");
   }
-  if (UnitOf(field) == Unit::kBytes) {
+  if (UnitOf(field) == v1::BYTES) {
     ASSIGN_OR_RETURN(const int64_t bytes, ParseBytes(scalar.text));
     return absl::StrCat(bytes);
   }
@@ -101,10 +94,9 @@ absl::StatusOr<std::string> ReadWholeNumber(const FieldDescriptor& field, const 
 absl::StatusOr<std::string> ReadReal(const FieldDescriptor& field, const Scalar& scalar) {
   double number = 0;
   if (absl::SimpleAtod(scalar.text, &number) && std::isfinite(number)) return scalar.json;
-  const Unit unit = UnitOf(field);
-  if (unit == Unit::kNone) return absl::InvalidArgumentError("must be a number");
-  ASSIGN_OR_RETURN(number,
-                   unit == Unit::kRate ? ParseRate(scalar.text) : ParseSeconds(scalar.text));
+  const v1::Unit unit = UnitOf(field);
+  if (unit == v1::UNIT_UNSPECIFIED) return absl::InvalidArgumentError("must be a number");
+  ASSIGN_OR_RETURN(number, unit == v1::RATE ? ParseRate(scalar.text) : ParseSeconds(scalar.text));
   return absl::StrFormat("%.17g", number);
 }
 

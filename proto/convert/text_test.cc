@@ -3,11 +3,19 @@
 
 #include <gtest/gtest.h>
 
+#include <set>
+#include <vector>
+
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
 #include "base/problems.h"
 #include "proto/convert/yaml_to_json.h"
 #include "remesh/v1/plan.pb.h"
+#include "remesh/v1/reshard.pb.h"
+#include "remesh/v1/state.pb.h"
+#include "remesh/v1/topology.pb.h"
+#include "remesh/v1/unit.pb.h"
 
 namespace remesh::proto {
 namespace {
@@ -130,6 +138,47 @@ options: {window_bytes: 64MiB, memory_limit_bytes: 1e9}
             "none for bytes; did you mean MiB?");
   EXPECT_EQ(Message("topology: {hosts: [{nics: 1k}]}"),
             "topology.hosts[0].nics: value \"1k\" must be a whole number");
+}
+
+// Adds the numbers of `type` and of the messages in it to `numbers`.
+void AddNumbers(const google::protobuf::Descriptor& type,
+                std::set<const google::protobuf::Descriptor*>& seen,
+                std::vector<const google::protobuf::FieldDescriptor*>& numbers) {
+  using google::protobuf::FieldDescriptor;
+  if (type.file()->package() != "remesh.v1" || !seen.insert(&type).second) return;
+  for (int i = 0; i < type.field_count(); ++i) {
+    const FieldDescriptor* field = type.field(i);
+    if (field->message_type() != nullptr) AddNumbers(*field->message_type(), seen, numbers);
+    const bool is_number = field->cpp_type() == FieldDescriptor::CPPTYPE_INT64 ||
+                           field->cpp_type() == FieldDescriptor::CPPTYPE_DOUBLE;
+    if (is_number) numbers.push_back(field);
+  }
+}
+
+// The unit that the name of a field promises.
+v1::Unit NamedUnit(const std::string& name) {
+  if (absl::StrContains(name, "bytes_per_second")) return v1::RATE;
+  if (absl::EndsWith(name, "_bytes")) return v1::BYTES;
+  return absl::EndsWith(name, "_seconds") ? v1::SECONDS : v1::UNIT_UNSPECIFIED;
+}
+
+TEST(TextTest, EveryNumberOfASpecHasTheUnitThatItsNamePromises) {
+  std::set<const google::protobuf::Descriptor*> seen;
+  std::vector<const google::protobuf::FieldDescriptor*> numbers;
+  for (const auto* type :
+       {v1::PlanSpec::descriptor(), v1::State::descriptor(), v1::Targets::descriptor(),
+        v1::TopologyPreset::descriptor(), v1::TopologyRules::descriptor()})
+    AddNumbers(*type, seen, numbers);
+  int with_unit = 0;
+  for (const google::protobuf::FieldDescriptor* field : numbers) {
+    const v1::Unit unit = field->options().GetExtension(v1::unit);
+    EXPECT_EQ(unit, NamedUnit(field->name())) << field->full_name();
+    const bool is_whole = field->cpp_type() == google::protobuf::FieldDescriptor::CPPTYPE_INT64;
+    if (unit == v1::UNIT_UNSPECIFIED) continue;
+    EXPECT_EQ(unit == v1::BYTES, is_whole) << field->full_name();
+    ++with_unit;
+  }
+  EXPECT_EQ(with_unit, 21);
 }
 
 TEST(TextTest, NumbersThatDoNotFitAreNamedByField) {
