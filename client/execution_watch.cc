@@ -73,7 +73,7 @@ void AddTransfer(const v1::Execution& e, Table& table) {
   const double seconds = Seconds(e.transfer_start_time(), e.transfer_end_time());
   const auto rate = e.summary().total_bytes() / std::max(seconds, 1e-9);
   table.AddRow({"transfer", absl::StrCat(FormatSeconds(seconds), ", ", FormatRate(rate))});
-  const double predicted = e.summary().predicted_seconds();
+  const double predicted = e.predicted_seconds();
   if (e.phase() != v1::Execution::SUCCEEDED || predicted <= 0) return;
   const double ratio = seconds / predicted;
   table.AddRow({"", absl::StrFormat("predicted %s, took %s, %.*f x", FormatSeconds(predicted),
@@ -159,7 +159,7 @@ Table ExecutionDetails(const v1::Execution& e, bool with_error) {
   AddProgress(e, table);
   if (MovesNothing(e)) table.AddRow({"moves", "nothing: the state has this layout already"});
   AddCosts(e.summary(), table);
-  AddAssumed(e.planning(), table);
+  AddAssumed(e.planning().hosts_assumed(), table);
   AddTransfer(e, table);
   if (e.has_end_time())
     table.AddRow({"in all", FormatSeconds(Seconds(e.create_time(), e.end_time()))});

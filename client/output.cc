@@ -104,8 +104,7 @@ void AddTargetOrders(const google::protobuf::RepeatedPtrField<v1::TargetDeviceLi
   }
 }
 
-void AddAssumed(const v1::Planning& planning, Table& table) {
-  const int hosts = planning.hosts_assumed();
+void AddAssumed(int32_t hosts, Table& table) {
   if (hosts == 0) return;
   table.AddRow({"capacities",
                 absl::StrCat("assumed for ", hosts, hosts == 1 ? " host" : " hosts",

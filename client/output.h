@@ -38,7 +38,7 @@ void AddTargetOrders(const google::protobuf::RepeatedPtrField<v1::TargetDeviceLi
                      Table& table);
 
 // Adds a row that says how many hosts have assumed capacities; none if none has.
-void AddAssumed(const v1::Planning& planning, Table& table);
+void AddAssumed(int32_t hosts_assumed, Table& table);
 
 std::string FormatBytes(int64_t bytes);                           // "2.47 GB", "12 B"
 std::string FormatRate(double bytes_per_second);                  // "2.47 GB/s"

@@ -63,6 +63,12 @@ class FakePlanService : public v1::PlanService::Service {
     writer->Write(part);
     return grpc::Status::OK;
   }
+  grpc::Status GetPlan(grpc::ServerContext*, const v1::GetPlanRequest* request,
+                       v1::Plan* response) override {
+    response->set_name(request->name());
+    response->set_hosts_assumed(3);
+    return grpc::Status::OK;
+  }
   grpc::Status StreamPlan(grpc::ServerContext* context, const v1::GetPlanRequest* request,
                           grpc::ServerWriter<v1::Plan>* writer) override {
     v1::Plan part;
@@ -509,7 +515,7 @@ class FinishedMove : public v1::ReshardService::Service {
     execution->set_name(request->name());
     execution->set_phase(v1::Execution::SUCCEEDED);
     execution->set_target_generation(2);
-    execution->mutable_summary()->set_predicted_seconds(0.0215);
+    execution->set_predicted_seconds(0.0215);
     execution->mutable_planning()->set_hosts_assumed(1);
     execution->mutable_transfer_start_time()->set_seconds(100);
     execution->mutable_transfer_end_time()->set_seconds(101);
@@ -540,6 +546,8 @@ TEST(RemeshctlServerTest, AssumedCapacitiesAreShownWithThePrediction) {
   const Result plan =
       Remeshctl(absl::StrCat("plan -f ", kExample, " --server ", of_plans.address()));
   EXPECT_THAT(plan.out, testing::ContainsRegex("capacities +assumed for 2 hosts, so"));
+  const Result kept = Remeshctl("plans get plans/x --server " + of_plans.address());
+  EXPECT_THAT(kept.out, testing::ContainsRegex("capacities +assumed for 3 hosts, so"));
   const Result here = Remeshctl(absl::StrCat("plan --here -f ", kExample));
   EXPECT_EQ(here.out.find("assumed"), std::string::npos) << here.out;
 }

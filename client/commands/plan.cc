@@ -144,7 +144,7 @@ Table SummaryTable(const v1::CreatePlanResponse& response, bool here) {
   table.AddRow(
       {"predicted", absl::StrFormat("%s with what messages cost (%s)",
                                     FormatSeconds(s.predicted_seconds()), s.sharing_model())});
-  AddAssumed(response.planning(), table);
+  AddAssumed(response.planning().hosts_assumed(), table);
   table.AddRow({"peak per device", FormatBytes(s.max_peak_bytes())});
   table.AddRow({"windows", absl::StrCat(s.windows())});
   table.AddRow({"messages", absl::StrCat(s.messages())});

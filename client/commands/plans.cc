@@ -75,6 +75,7 @@ Table Details(const v1::Plan& plan) {
   table.AddRow({"lower bound", FormatSeconds(s.lower_bound_seconds())});
   table.AddRow({"quality", absl::StrFormat("%.3f", s.quality())});
   table.AddRow({"predicted", FormatSeconds(s.predicted_seconds())});
+  AddAssumed(plan.hosts_assumed(), table);
   table.AddRow({"peak per device", FormatBytes(s.max_peak_bytes())});
   table.AddRow({"windows", absl::StrCat(s.windows())});
   table.AddRow({"planned in", FormatSeconds(plan.compute_seconds())});

@@ -40,7 +40,20 @@ PlanCounts CountsOf(const planner::ReshardRequest& request) {
           .source_devices = source.devices,
           .target_devices = target.devices,
           .source_hosts = source.hosts,
-          .target_hosts = target.hosts};
+          .target_hosts = target.hosts,
+          .hosts_assumed = HostsAssumed(request.topology)};
+}
+
+int32_t HostsAssumed(const planner::Topology& topology) {
+  const auto is_assumed = [](const planner::Host& host) { return host.capacities_assumed; };
+  return static_cast<int32_t>(
+      std::count_if(topology.hosts.begin(), topology.hosts.end(), is_assumed));
+}
+
+int32_t HostsAssumed(const v1::Topology& topology) {
+  const auto is_assumed = [](const v1::Host& host) { return host.capacities_assumed(); };
+  return static_cast<int32_t>(
+      std::count_if(topology.hosts().begin(), topology.hosts().end(), is_assumed));
 }
 
 void SetCounts(const PlanCounts& counts, v1::Plan& plan) {
@@ -49,6 +62,7 @@ void SetCounts(const PlanCounts& counts, v1::Plan& plan) {
   plan.set_target_devices(counts.target_devices);
   plan.set_source_hosts(counts.source_hosts);
   plan.set_target_hosts(counts.target_hosts);
+  plan.set_hosts_assumed(counts.hosts_assumed);
 }
 
 }  // namespace remesh::proto

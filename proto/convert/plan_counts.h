@@ -16,10 +16,15 @@ struct PlanCounts {
   int64_t target_devices = 0;
   int64_t source_hosts = 0;
   int64_t target_hosts = 0;
+  int32_t hosts_assumed = 0;  // canonical requests do not say: 0
 
   friend bool operator==(const PlanCounts&, const PlanCounts&) = default;
 };
 PlanCounts CountsOf(const planner::ReshardRequest& request);
+
+// Number of hosts whose capacities are assumed.
+int32_t HostsAssumed(const planner::Topology& topology);
+int32_t HostsAssumed(const v1::Topology& topology);
 
 void SetCounts(const PlanCounts& counts, v1::Plan& plan);
 

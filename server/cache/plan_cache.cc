@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
 #include "base/status_macros.h"
+#include "proto/convert/plan_counts.h"
 #include "proto/convert/plan_proto.h"
 #include "proto/convert/plan_spec.h"
 #include "service/log/log.h"
@@ -38,7 +39,8 @@ std::string NameOf(const PlanCache::Question& question) {
 }
 
 BoundPlanPtr Bind(const PlanCache::Question& question, std::shared_ptr<const CachedPlan> cached) {
-  const proto::PlanCounts counts = proto::CountsOf(cached->request.request);
+  proto::PlanCounts counts = proto::CountsOf(cached->request.request);
+  counts.hosts_assumed = question.hosts_assumed;
   return std::make_shared<const BoundPlan>(BoundPlan{.name = NameOf(question),
                                                      .cached = std::move(cached),
                                                      .binding = question.canonicalized.binding,
@@ -61,6 +63,7 @@ absl::StatusOr<PlanCache::Question> QuestionOf(const PlanFile::Name& row) {
   PlanCache::Question question{.access = Access::kAhead};
   ASSIGN_OR_RETURN(question.canonicalized, planner::Canonicalize(request));
   question.spec = std::make_shared<const std::string>(row.spec);
+  question.hosts_assumed = proto::HostsAssumed(request.topology);
   if (NameOf(question) != row.name) {
     return absl::DataLossError("its question has another name now");
   }

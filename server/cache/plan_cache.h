@@ -57,6 +57,7 @@ class PlanCache {
   struct Question {
     planner::CanonicalizedRequest canonicalized;
     std::shared_ptr<const std::string> spec;  // as in BoundPlan
+    int32_t hosts_assumed = 0;                // of the request's topology
     Access access = Access::kAnswer;          // not kPeek or kView
     std::string state = "";                   // the state that asks, or ""
     std::string ahead_of = "";                // kAhead: the caller who wants it made, or ""

@@ -93,6 +93,17 @@ TEST_F(PlanCacheDiskTest, TheFirstRequestAfterARestartIsAnsweredFromDisk) {
   EXPECT_EQ(cache_->stats().disk().hits(), 1);  // memory answers without the disk
 }
 
+TEST_F(PlanCacheDiskTest, APlanSaysForHowManyHostsCapacitiesAreAssumed) {
+  v1::PlanSpec spec = TestSpec();
+  spec.mutable_topology()->mutable_hosts(1)->set_capacities_assumed(true);
+  const v1::Plan made = Create(spec).plan();
+  EXPECT_EQ(made.hosts_assumed(), 1);
+  Restart();
+  const absl::StatusOr<ListedPlan> found = cache_->Find(made.name());
+  ASSERT_TRUE(found.ok()) << found.status();
+  EXPECT_EQ(ToProto(*found).hosts_assumed(), 1);
+}
+
 TEST_F(PlanCacheDiskTest, WhatIsMadeAheadDrivesOutNothingElseAndStaysOnceItIsAskedFor) {
   limits_.max_entries = 4;
   Restart();

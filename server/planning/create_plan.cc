@@ -11,6 +11,7 @@
 #include "base/status_macros.h"
 #include "planner/codec/plan_bytes.h"
 #include "planner/make_plan.h"
+#include "proto/convert/plan_counts.h"
 #include "proto/convert/plan_proto.h"
 #include "proto/convert/plan_spec.h"
 #include "service/rpc/catch_faults.h"
@@ -28,13 +29,8 @@ double SecondsSince(Timestamp start) {
 
 // How many hosts of the question's topology have assumed capacities.
 int32_t HostsAssumed(const v1::PlanSpec& spec, const Topology* workers) {
-  const auto assumed = [](const auto& hosts, auto is_assumed) {
-    return static_cast<int32_t>(std::count_if(hosts.begin(), hosts.end(), is_assumed));
-  };
-  if (spec.topology().hosts().empty() && workers != nullptr)
-    return assumed(workers->hosts, [](const auto& host) { return host.capacities_assumed; });
-  return assumed(spec.topology().hosts(),
-                 [](const v1::Host& host) { return host.capacities_assumed(); });
+  if (spec.topology().hosts().empty() && workers != nullptr) return proto::HostsAssumed(*workers);
+  return proto::HostsAssumed(spec.topology());
 }
 
 // The bytes of a question, with its topology made explicit.
@@ -105,6 +101,7 @@ absl::StatusOr<PlanCache::Question> QuestionOf(const v1::CreatePlanRequest& requ
   PlanCache::Question asked;
   ASSIGN_OR_RETURN(asked.canonicalized, planner::Canonicalize(*question, budget));
   asked.spec = SpelledOut(request.spec(), question->topology);
+  asked.hosts_assumed = proto::HostsAssumed(question->topology);
   asked.access = request.validate_only() ? Access::kTry : Access::kAnswer;
   return asked;
 }

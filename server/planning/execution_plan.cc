@@ -16,6 +16,7 @@
 #include "base/status_macros.h"
 #include "planner/make_plan.h"
 #include "planner/plan/host_exchanges.h"
+#include "proto/convert/plan_counts.h"
 #include "proto/convert/plan_proto.h"
 #include "proto/convert/plan_spec.h"
 #include "server/planning/create_plan.h"
@@ -244,6 +245,7 @@ absl::StatusOr<MoveQuestion> QuestionOf(const StartPlanning& move, const Topolog
   if (asked.question.spec == nullptr) {
     asked.question.spec = std::make_shared<const std::string>(words.SerializeAsString());
   }
+  asked.question.hosts_assumed = proto::HostsAssumed(request.topology);
   asked.question.access = AccessOf(move);
   asked.question.state = move.state;
   return asked;

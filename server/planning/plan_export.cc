@@ -11,6 +11,7 @@
 #include "planner/codec/plan_bytes.h"
 #include "planner/reprice.h"
 #include "proto/convert/exported_plan.h"
+#include "proto/convert/plan_counts.h"
 #include "service/process/version.h"
 
 namespace remesh::server {
@@ -55,6 +56,7 @@ absl::StatusOr<v1::Plan> ImportPlan(PlanCache& cache, const v1::ImportPlanReques
   PlanCache::Question question;
   question.canonicalized = std::move(imported.canonicalized);
   question.spec = std::make_shared<const std::string>(imported.spec.SerializeAsString());
+  question.hosts_assumed = proto::HostsAssumed(imported.spec.topology());
   question.access = Access::kAhead;
   return ToProto(cache.Import(question, std::move(cached)));
 }

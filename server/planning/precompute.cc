@@ -8,6 +8,7 @@
 #include "absl/container/flat_hash_set.h"
 #include "base/error.h"
 #include "base/status_macros.h"
+#include "proto/convert/plan_counts.h"
 #include "proto/convert/plan_proto.h"
 #include "proto/convert/plan_spec.h"
 #include "server/planning/create_plan.h"
@@ -53,6 +54,7 @@ absl::StatusOr<PlanCache::Question> Ask(const ElasticLayout& layout, const v1::P
   PlanCache::Question question;
   ASSIGN_OR_RETURN(question.canonicalized, planner::Canonicalize(request, budget));
   question.spec = std::make_shared<const std::string>(spec.SerializeAsString());
+  question.hosts_assumed = proto::HostsAssumed(request.topology);
   question.access = Access::kAhead;
   return question;
 }
