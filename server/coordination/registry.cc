@@ -198,7 +198,10 @@ void Registry::OnSessionEnd(SessionId session, absl::Time now, Actions& actions)
   if (at == sessions_.end()) return;
   const std::string name = at->second;
   DropSession(session);
-  Scope& scope = scopes_.at(name);
+  // A process that joined again may have gone, and its scope with it, before its first stream ends.
+  const auto found = scopes_.find(name);
+  if (found == scopes_.end()) return;
+  Scope& scope = found->second;
   if (scope.world) scope.world->OnSessionEnd(session, now);
   for (auto& [attempt, forming] : scope.forming) forming.Remove(session);
   std::erase_if(scope.forming, [](const auto& each) { return each.second.empty(); });

@@ -104,6 +104,16 @@ TEST_F(RegistryTest, AJoinThatComesTwiceIsOneMember) {
   EXPECT_EQ(told_[8], "formed 1 as 0 of 2; ");
 }
 
+// Regression: the server ended with an exception. The simulation found it, by seed 17959.
+TEST_F(RegistryTest, AStreamMayEndAfterItsScopeIsGone) {
+  ASSERT_TRUE(Join(1, 1, 2, 0).ok());
+  ASSERT_TRUE(Join(2, 1, 2, 0).ok());
+  EndSession(2);
+  EXPECT_TRUE(registry_.List("", "", 1).worlds.empty());
+  EndSession(1);
+  EXPECT_EQ(registry_.sessions(), 0u);
+}
+
 TEST_F(RegistryTest, ALivingMemberIsNeverDisplaced) {
   Form(2);
   const absl::Status taken = Join(3, 3, 2, 0);
