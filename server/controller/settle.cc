@@ -28,6 +28,14 @@ void CarryOut(const Judgement& judgement, Machines& machines, Outbox& out) {
   Free(host, judgement.gone, machines, out);
 }
 
+// A host has come, or holds more. What hosts owe of a state can be freed once the state is held
+// everywhere: until then each of many hosts would have all of it judged in vain. What is newer than
+// the journal counts as soon as its host is durable.
+void SettleOwed(const std::string& state, Machines& machines, Outbox& out) {
+  const bool held = machines.states.IsHeldNow(state);
+  Settle(held ? machines.owed.OfState(state) : machines.owed.NewerOf(state), machines, out);
+}
+
 // Settles an attempt that the worker still runs although its execution may have ended without it.
 void SettleAttempt(const std::string& host, const v1::AttemptId& attempt, Machines& machines,
                    Outbox& out) {
@@ -98,7 +106,7 @@ void SettleHost(const v1::Register& registration, Machines& machines, Outbox& ou
     SettleAttempt(host, attempt, machines, out);
   }
   for (const std::string& state : machines.states.registry().NamesOn(host)) {
-    Settle(machines.owed.OfState(state), machines, out);
+    SettleOwed(state, machines, out);
   }
 }
 
@@ -112,7 +120,7 @@ void SettleManifest(const std::string& host, const v1::StateManifest& manifest, 
   const StateEntry* state = machines.states.registry().Find(manifest.state());
   if (state != nullptr && state->uid() == manifest.state_uid() &&
       state->generation() == manifest.generation() && state->placed->hosts.contains(host)) {
-    Settle(machines.owed.OfState(manifest.state()), machines, out);
+    SettleOwed(manifest.state(), machines, out);
   }
   out.Touch(manifest.state());
 }

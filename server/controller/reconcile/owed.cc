@@ -14,6 +14,11 @@ void Owed::Note(const HeldGeneration& held, const Verdict& verdict, bool durable
                                                                    .reason = verdict.reason,
                                                                    .newer = verdict.newer})
                          .second;
+  if (verdict.newer) {
+    newer_.insert({key, held.host});
+  } else {
+    newer_.erase({key, held.host});
+  }
   const bool newer = durable && verdict.newer;
   if (newer) newer_hosts_[{key.state, key.state_uid}].insert(held.host);
   if (!added && !newer) ForgetNewer(held.host, key);
@@ -29,6 +34,7 @@ void Owed::Note(const HeldGeneration& held, const Verdict& verdict, bool durable
 }
 
 void Owed::Drop(const std::string& host, const ManifestKey& key) {
+  newer_.erase({key, host});
   if (entries_.erase({key, host}) != 0) ForgetNewer(host, key);
 }
 
@@ -57,6 +63,15 @@ std::vector<HeldGeneration> Owed::OfState(const std::string& state) const {
   for (auto it = entries_.lower_bound({{.state = state}, ""});
        it != entries_.end() && it->first.first.state == state; ++it) {
     held.push_back({.host = it->first.second, .manifest = it->second.manifest});
+  }
+  return held;
+}
+
+std::vector<HeldGeneration> Owed::NewerOf(const std::string& state) const {
+  std::vector<HeldGeneration> held;
+  for (auto it = newer_.lower_bound({{.state = state}, ""});
+       it != newer_.end() && it->first.state == state; ++it) {
+    held.push_back({.host = it->second, .manifest = entries_.at(*it).manifest});
   }
   return held;
 }

@@ -35,6 +35,8 @@ class Owed {
   const std::map<std::pair<ManifestKey, std::string>, Entry>& entries() const { return entries_; }
   // Everything owed of all states that have or had this name.
   std::vector<HeldGeneration> OfState(const std::string& state) const;
+  // Those of them that are newer than the journal knows.
+  std::vector<HeldGeneration> NewerOf(const std::string& state) const;
   // What a host owes of one state. FAILED_PRECONDITION (NOT_OWED): nothing.
   absl::StatusOr<v1::DiscardShardsResponse> OnHost(const std::string& host,
                                                    const StateKey& state) const;
@@ -45,6 +47,7 @@ class Owed {
   void ForgetNewer(const std::string& host, const ManifestKey& key);
 
   std::map<std::pair<ManifestKey, std::string>, Entry> entries_;
+  std::set<std::pair<ManifestKey, std::string>> newer_;  // of entries_
   std::map<StateKey, std::set<std::string>> newer_hosts_;
 };
 

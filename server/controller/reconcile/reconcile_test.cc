@@ -97,10 +97,13 @@ TEST_F(OwedTest, AHostIsNewerUntilTheLastOfItsNewerGenerationsIsGone) {
   Note("b", 2, true, /*durable=*/false);  // the word of an unknown host
   EXPECT_EQ(owed_.NewerHosts(state_), std::set<std::string>{"a"});
   EXPECT_EQ(owed_.entries().size(), 4u);
+  EXPECT_EQ(owed_.NewerOf(kState).size(), 3u);
   owed_.Drop("a", Key(2));
   EXPECT_EQ(owed_.NewerHosts(state_), std::set<std::string>{"a"});
   Note("a", 3, false);  // more is known by now
   EXPECT_TRUE(owed_.NewerHosts(state_).empty());
+  ASSERT_EQ(owed_.NewerOf(kState).size(), 1u);
+  EXPECT_EQ(owed_.NewerOf(kState)[0].host, "b");
   EXPECT_NE(owed_.Find("a", Key(3)), nullptr);
 }
 

@@ -132,12 +132,33 @@ HostWrites WritesOf(const StateEntry& state, const WorkerRegistry& workers) {
   return writes;
 }
 
+namespace {
+
+bool HeldOn(const std::string& host, const StateEntry& state, int64_t generation,
+            const WorkerRegistry& workers) {
+  const WorkerEntry* worker = workers.Find(host);
+  if (worker == nullptr || !worker->alive()) return false;
+  const v1::StateManifest* held = worker->Manifest(state.name(), state.uid(), generation);
+  return held != nullptr && !IsPending(*held);
+}
+
+}  // namespace
+
 bool HeldEverywhere(const StateEntry& state, int64_t generation, const WorkerRegistry& workers) {
-  for (const auto& [host, part] : state.placed->hosts) {
-    const WorkerEntry* worker = workers.Find(host);
-    if (worker == nullptr || !worker->alive()) return false;
-    const v1::StateManifest* held = worker->Manifest(state.name(), state.uid(), generation);
-    if (held == nullptr || IsPending(*held)) return false;
+  const auto& hosts = state.placed->hosts;
+  return std::all_of(hosts.begin(), hosts.end(), [&](const auto& host) {
+    return HeldOn(host.first, state, generation, workers);
+  });
+}
+
+bool IsHeldNow(StateEntry& state, const WorkerRegistry& workers) {
+  const auto& hosts = state.placed->hosts;
+  auto host = hosts.lower_bound(state.missing_host);
+  for (size_t looked = 0; looked < hosts.size(); ++looked, ++host) {
+    if (host == hosts.end()) host = hosts.begin();
+    if (HeldOn(host->first, state, state.generation(), workers)) continue;
+    state.missing_host = host->first;
+    return false;
   }
   return true;
 }

@@ -45,6 +45,7 @@ struct StateEntry {
   // have not attached since. One of them may have been told of a commit.
   std::set<std::string> unheard_hosts;
   std::string unsealed_host = "";  // where IsToCommit() begins to look
+  std::string missing_host = "";   // where IsHeldNow() begins to look
   PendingUpdates updates;
   std::set<std::string> newer_hosts;  // hosts with a newer generation than the journal knows
   std::shared_ptr<Replicas> replicas = std::make_shared<Replicas>();  // remembers answers only
@@ -107,6 +108,10 @@ HostWrites WritesOf(const StateEntry& state, const WorkerRegistry& workers);
 // Whether every host of the state's layout is attached and holds its shards of the generation,
 // sealed or not. Hosts that only sent data do not count, because they hold nothing of it.
 bool HeldEverywhere(const StateEntry& state, int64_t generation, const WorkerRegistry& workers);
+
+// The same of the state's generation now. Looks at hosts until one lacks it, and begins the next time
+// with that one.
+bool IsHeldNow(StateEntry& state, const WorkerRegistry& workers);
 
 // The resource as callers see it: all but the spec, and including it.
 v1::State ToBasicProto(const StateEntry& state, const WorkerRegistry& workers);

@@ -39,6 +39,10 @@ class States {
   void Restore(const Restored& restored);
 
   const StateRegistry& registry() const { return registry_; }
+  // See server::IsHeldNow(). REQUIRES: a state has this name.
+  bool IsHeldNow(const std::string& name) {
+    return server::IsHeldNow(*registry_.Find(name), membership_.workers());
+  }
   const Tombstones& tombstones() const { return deletions_.tombstones(); }
   Deletions& deletions() { return deletions_; }
   bool creating(const std::string& name) const { return creates_.contains(name); }

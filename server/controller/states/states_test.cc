@@ -63,6 +63,23 @@ TEST_F(StatesTest, AHostWithoutShardsWhoseTrainerAskedIsToldOfEveryGeneration) {
   EXPECT_EQ(told.shards_size(), 0);
 }
 
+// Regression: each host that came back had all that the others owe judged again.
+TEST_F(StatesTest, WhetherAStateIsHeldIsLookedForWhereAHostWasMissing) {
+  for (const char* host : {"a", "b", "c"}) Attach(host);
+  const std::string uid = Create({"a", "b", "c"});
+  EXPECT_FALSE(states_.IsHeldNow(kState));
+  for (const char* host : {"a", "c"}) membership_.Hold(host, Manifest(kState, uid, 1));
+  EXPECT_FALSE(states_.IsHeldNow(kState));
+  EXPECT_EQ(Find()->missing_host, "b");
+  membership_.EndStream(1, now_, out_);  // that of a
+  membership_.Hold("b", Manifest(kState, uid, 1));
+  EXPECT_FALSE(states_.IsHeldNow(kState));
+  EXPECT_EQ(Find()->missing_host, "a");
+  Attach("a");
+  membership_.Hold("a", Manifest(kState, uid, 1));
+  EXPECT_TRUE(states_.IsHeldNow(kState));
+}
+
 // Regression: all shards of a large state were made at once, in one turn.
 TEST_F(StatesTest, WhatAHostIsToldOfANewStateIsMadeWhenItCanBeWritten) {
   Attach("a");
