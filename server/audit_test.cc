@@ -6,9 +6,9 @@
 #include <nlohmann/json.hpp>
 
 #include "absl/strings/ascii.h"
-#include "server/call_limits.h"
-#include "server/caller.h"
-#include "server/roles.h"
+#include "server/callers/call_limits.h"
+#include "server/callers/caller.h"
+#include "server/callers/roles.h"
 #include "server/testing/every_method.h"
 #include "server/testing/server_fixture.h"
 #include "service/rpc/audit_log.h"

@@ -13,9 +13,9 @@
 #include "absl/synchronization/notification.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
-#include "server/caller.h"
+#include "server/callers/caller.h"
 #include "server/grpc/fill_stream.h"
-#include "server/planning/planning_test_spec.h"
+#include "server/questions/planning_test_spec.h"
 #include "server/testing/server_fixture.h"
 
 namespace remesh::server {

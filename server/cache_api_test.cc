@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "server/cache/plan_list.h"
-#include "server/planning/planning_test_spec.h"
+#include "server/questions/planning_test_spec.h"
 #include "server/testing/server_fixture.h"
 
 namespace remesh::server {

@@ -5,7 +5,7 @@
 #include "base/status_macros.h"
 #include "server/controller/values/records.h"
 #include "server/journal/journal_check.h"
-#include "server/planning/place_state.h"
+#include "server/questions/place_state.h"
 
 namespace remesh::server {
 

@@ -12,7 +12,7 @@
 
 #include "absl/status/statusor.h"
 #include "remesh/v1/admin.pb.h"
-#include "server/call_limits.h"
+#include "server/callers/call_limits.h"
 #include "server/core.h"
 #include "service/front/front_door.h"
 #include "service/rpc/audit_log.h"

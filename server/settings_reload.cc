@@ -5,7 +5,7 @@
 
 #include "base/error.h"
 #include "base/status_macros.h"
-#include "server/join_tokens.h"
+#include "server/callers/join_tokens.h"
 #include "service/log/log.h"
 
 namespace remesh::server {

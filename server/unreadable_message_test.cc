@@ -12,8 +12,8 @@
 #include <vector>
 
 #include "base/error.h"
-#include "server/caller.h"
-#include "server/roles.h"
+#include "server/callers/caller.h"
+#include "server/callers/roles.h"
 #include "server/testing/every_method.h"
 #include "server/testing/server_fixture.h"
 #include "service/front/held_requests.h"

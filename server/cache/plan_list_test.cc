@@ -11,8 +11,8 @@
 #include "absl/time/clock.h"
 #include "server/cache/plan_filter.h"
 #include "server/cache/plan_store.h"
-#include "server/planning/create_plan.h"
-#include "server/planning/planning_test_spec.h"
+#include "server/questions/create_plan.h"
+#include "server/questions/planning_test_spec.h"
 
 namespace remesh::server {
 namespace {

@@ -11,18 +11,18 @@
 #include "proto/convert/suggest.h"
 #include "server/cache/plan_filter.h"
 #include "server/cache/plan_list.h"
+#include "server/callers/roles.h"
 #include "server/controller/values/digest.h"
 #include "server/controller/values/pagination.h"
 #include "server/grpc/fill_stream.h"
 #include "server/grpc/plan_watch.h"
 #include "server/grpc/refused_stream.h"
-#include "server/planning/create_plan.h"
-#include "server/planning/join_spec.h"
 #include "server/planning/plan_export.h"
 #include "server/planning/plan_pieces.h"
 #include "server/planning/read_ahead.h"
 #include "server/planning/render_plan.h"
-#include "server/roles.h"
+#include "server/questions/create_plan.h"
+#include "server/questions/join_spec.h"
 
 namespace remesh::server {
 

@@ -13,8 +13,8 @@
 #include "absl/synchronization/mutex.h"
 #include "remesh/v1/plan.pb.h"
 #include "server/cache/plan_cache.h"
+#include "server/callers/open_watches.h"
 #include "server/core.h"
-#include "server/open_watches.h"
 
 namespace remesh::server {
 

@@ -5,7 +5,7 @@
 #include "server/controller/values/names.h"
 #include "server/grpc/refused_stream.h"
 #include "server/grpc/watch_stream.h"
-#include "server/planning/place_state.h"
+#include "server/questions/place_state.h"
 
 namespace remesh::server {
 

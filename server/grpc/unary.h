@@ -11,8 +11,8 @@
 
 #include "base/caller_gone.h"
 #include "base/error.h"
-#include "server/call_limits.h"
-#include "server/caller.h"
+#include "server/callers/call_limits.h"
+#include "server/callers/caller.h"
 #include "server/core.h"
 #include "service/rpc/audit_log.h"
 #include "service/rpc/catch_faults.h"

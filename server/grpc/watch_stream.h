@@ -10,8 +10,8 @@
 
 #include "absl/synchronization/mutex.h"
 #include "base/error.h"
+#include "server/callers/open_watches.h"
 #include "server/core.h"
-#include "server/open_watches.h"
 #include "service/rpc/error_info.h"
 
 namespace remesh::server {

@@ -4,9 +4,9 @@
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "proto/convert/plan_proto.h"
+#include "server/callers/roles.h"
 #include "server/grpc/refused_stream.h"
 #include "server/grpc/worker_stream.h"
-#include "server/roles.h"
 
 namespace remesh::server {
 

@@ -2,8 +2,8 @@
 // Questions asked again in the same words.
 #include <gtest/gtest.h>
 
-#include "server/planning/create_plan.h"
-#include "server/planning/planning_test_spec.h"
+#include "server/questions/create_plan.h"
+#include "server/questions/planning_test_spec.h"
 
 namespace remesh::server {
 

@@ -7,8 +7,8 @@
 
 #include "base/caller_gone.h"
 #include "proto/convert/plan_proto.h"
-#include "server/planning/create_plan.h"
 #include "server/planning/plan_size.h"
+#include "server/questions/create_plan.h"
 #include "service/rpc/catch_faults.h"
 
 namespace remesh::server {

@@ -9,8 +9,8 @@
 
 #include "absl/synchronization/notification.h"
 #include "base/error.h"
-#include "server/planning/create_plan.h"
-#include "server/planning/planning_test_spec.h"
+#include "server/questions/create_plan.h"
+#include "server/questions/planning_test_spec.h"
 
 namespace remesh::server {
 

@@ -8,9 +8,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "proto/convert/plan_proto.h"
-#include "server/planning/create_plan.h"
-#include "server/planning/planning_test_spec.h"
 #include "server/planning/read_ahead.h"
+#include "server/questions/create_plan.h"
+#include "server/questions/planning_test_spec.h"
 
 namespace remesh::server {
 namespace {

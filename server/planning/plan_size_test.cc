@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "proto/convert/plan_spec.h"
-#include "server/planning/planning_test_spec.h"
+#include "server/questions/planning_test_spec.h"
 
 namespace remesh::server {
 namespace {

@@ -11,7 +11,7 @@
 #include "proto/convert/plan_counts.h"
 #include "proto/convert/plan_proto.h"
 #include "proto/convert/plan_spec.h"
-#include "server/planning/create_plan.h"
+#include "server/questions/create_plan.h"
 #include "service/log/log.h"
 #include "service/rpc/catch_faults.h"
 

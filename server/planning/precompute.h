@@ -13,8 +13,8 @@
 #include "remesh/v1/state.pb.h"
 #include "server/cache/plan_cache.h"
 #include "server/planning/plan_desk.h"
-#include "server/planning/scenarios.h"
 #include "server/planning/thread_pool.h"
+#include "server/questions/scenarios.h"
 
 namespace remesh::server {
 

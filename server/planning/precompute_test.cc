@@ -8,8 +8,8 @@
 #include "absl/synchronization/notification.h"
 #include "absl/time/clock.h"
 #include "base/error.h"
-#include "server/planning/create_plan.h"
-#include "server/planning/join_spec.h"
+#include "server/questions/create_plan.h"
+#include "server/questions/join_spec.h"
 
 namespace remesh::server {
 namespace {

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "base/status_macros.h"
-#include "server/planning/place_state.h"
+#include "server/questions/place_state.h"
 #include "tests/fuzz/target.h"
 
 namespace remesh::fuzz {

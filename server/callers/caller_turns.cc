@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "server/caller_turns.h"
+#include "server/callers/caller_turns.h"
 
 #include <limits>
 #include <optional>

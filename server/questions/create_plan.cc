@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "server/planning/create_plan.h"
+#include "server/questions/create_plan.h"
 
 #include <chrono>
 #include <memory>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "server/planning/join_spec.h"
+#include "server/questions/join_spec.h"
 
 #include <string>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "server/last_references.h"
+#include "server/callers/last_references.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "server/roles.h"
+#include "server/callers/roles.h"
 
 #include <algorithm>
 #include <map>

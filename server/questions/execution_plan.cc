@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "server/planning/execution_plan.h"
+#include "server/questions/execution_plan.h"
 
 #include <algorithm>
 #include <memory>
@@ -19,11 +19,11 @@
 #include "proto/convert/plan_counts.h"
 #include "proto/convert/plan_proto.h"
 #include "proto/convert/plan_spec.h"
-#include "server/planning/create_plan.h"
-#include "server/planning/join_spec.h"
-#include "server/planning/place_state.h"
-#include "server/planning/same_layout.h"
-#include "server/planning/target_order.h"
+#include "server/questions/create_plan.h"
+#include "server/questions/join_spec.h"
+#include "server/questions/place_state.h"
+#include "server/questions/same_layout.h"
+#include "server/questions/target_order.h"
 
 namespace remesh::server {
 

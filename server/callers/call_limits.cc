@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "server/call_limits.h"
+#include "server/callers/call_limits.h"
 
 #include <algorithm>
 #include <array>

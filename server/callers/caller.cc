@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "server/caller.h"
+#include "server/callers/caller.h"
 
 #include "absl/strings/str_cat.h"
 #include "service/front/connection_table.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "server/planning/place_state.h"
+#include "server/questions/place_state.h"
 
 #include <algorithm>
 #include <utility>
@@ -11,7 +11,7 @@
 #include "base/error.h"
 #include "base/status_macros.h"
 #include "planner/values/element_type.h"
-#include "server/planning/device_places.h"
+#include "server/questions/device_places.h"
 
 namespace remesh::server {
 

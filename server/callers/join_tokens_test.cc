@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "server/join_tokens.h"
+#include "server/callers/join_tokens.h"
 
 #include <gtest/gtest.h>
 

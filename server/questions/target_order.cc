@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "server/planning/target_order.h"
+#include "server/questions/target_order.h"
 
 #include <algorithm>
 #include <vector>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "server/open_calls.h"
+#include "server/callers/open_calls.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "server/planning/place_state.h"
+#include "server/questions/place_state.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "server/planning/scaled_layout.h"
+#include "server/questions/scaled_layout.h"
 
 #include <iterator>
 #include <optional>

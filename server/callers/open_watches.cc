@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "server/open_watches.h"
+#include "server/callers/open_watches.h"
 
 #include "absl/strings/str_cat.h"
 #include "base/error.h"

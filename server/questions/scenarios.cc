@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "server/planning/scenarios.h"
+#include "server/questions/scenarios.h"
 
 #include <algorithm>
 #include <utility>
@@ -9,7 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
 #include "base/status_macros.h"
-#include "server/planning/join_spec.h"
+#include "server/questions/join_spec.h"
 
 namespace remesh::server {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "server/planning/live_topology.h"
+#include "server/questions/live_topology.h"
 
 #include <utility>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "server/turn_lane.h"
+#include "server/callers/turn_lane.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "server/roles.h"
+#include "server/callers/roles.h"
 
 #include <google/protobuf/descriptor.h>
 #include <google/protobuf/dynamic_message.h>
@@ -15,7 +15,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/synchronization/notification.h"
 #include "remesh/v1/local.pb.h"
-#include "server/planning/planning_test_spec.h"
+#include "server/questions/planning_test_spec.h"
 #include "server/testing/server_fixture.h"
 #include "service/rpc/error_info.h"
 #include "service/testing/certificate_folder.h"

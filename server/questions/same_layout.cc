@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "server/planning/same_layout.h"
+#include "server/questions/same_layout.h"
 
 #include <string>
 #include <tuple>
@@ -8,7 +8,7 @@
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
-#include "server/planning/device_places.h"
+#include "server/questions/device_places.h"
 
 namespace remesh::server {
 

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "server/planning/execution_plan.h"
+#include "server/questions/execution_plan.h"
 
 #include <gtest/gtest.h>
 
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
 #include "base/status_macros.h"
-#include "server/planning/create_plan.h"
-#include "server/planning/join_spec.h"
-#include "server/planning/place_state.h"
-#include "server/planning/planning_test_spec.h"
+#include "server/questions/create_plan.h"
+#include "server/questions/join_spec.h"
+#include "server/questions/place_state.h"
+#include "server/questions/planning_test_spec.h"
 
 namespace remesh::server {
 namespace {

@@ -7,7 +7,7 @@
 #include "absl/status/statusor.h"
 #include "planner/values/budget.h"
 #include "remesh/v1/plan.pb.h"
-#include "server/planning/scaled_layout.h"
+#include "server/questions/scaled_layout.h"
 
 namespace remesh::server {
 
