@@ -19,7 +19,7 @@
 #include "base/status_macros.h"
 #include "client/connection.h"
 #include "client/input.h"
-#include "proto/convert/yaml_to_json.h"
+#include "proto/text/yaml_to_json.h"
 
 namespace remesh::client {
 namespace {

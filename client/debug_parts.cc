@@ -7,7 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "base/error.h"
-#include "proto/convert/text.h"
+#include "proto/text/text.h"
 #include "remesh/v1/admin.grpc.pb.h"
 #include "remesh/v1/plan.grpc.pb.h"
 #include "remesh/v1/reshard.grpc.pb.h"

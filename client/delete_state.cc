@@ -3,7 +3,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
-#include "client/execution_wait.h"
+#include "client/watch/execution_wait.h"
 
 namespace remesh::client {
 

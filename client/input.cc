@@ -10,7 +10,7 @@
 #include "base/status_macros.h"
 #include "client/files/mapped_file.h"
 #include "client/spec_problems.h"
-#include "proto/convert/text.h"
+#include "proto/text/text.h"
 #include "remesh/v1/plan.pb.h"
 #include "remesh/v1/reshard.pb.h"
 #include "remesh/v1/state.pb.h"

@@ -15,8 +15,8 @@
 #include "client/commands/examples.h"
 #include "client/commands/habits.h"
 #include "client/contexts.h"
-#include "client/execution_wait.h"
 #include "client/output.h"
+#include "client/watch/execution_wait.h"
 #include "service/process/version.h"
 #include "service/settings/command_line.h"
 

@@ -14,7 +14,7 @@
 #include "base/error.h"
 #include "client/yaml_output.h"
 #include "google/protobuf/util/time_util.h"
-#include "proto/convert/text.h"
+#include "proto/text/text.h"
 
 namespace remesh::client {
 

@@ -12,8 +12,8 @@
 #include "base/error.h"
 #include "base/problems.h"
 #include "base/visible.h"
-#include "proto/convert/field_places.h"
 #include "proto/convert/plan_spec.h"
+#include "proto/text/field_places.h"
 #include "remesh/v1/plan.pb.h"
 #include "remesh/v1/state.pb.h"
 

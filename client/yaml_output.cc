@@ -7,7 +7,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "proto/convert/text.h"
+#include "proto/text/text.h"
 
 namespace remesh::client {
 namespace {

@@ -9,7 +9,7 @@
 #include "base/status_macros.h"
 #include "base/transport_names.h"
 #include "base/units.h"
-#include "proto/convert/text.h"
+#include "proto/text/text.h"
 #include "server/callers/join_tokens.h"
 #include "server/callers/roles.h"
 #include "server/controller/values/uid.h"

@@ -13,10 +13,10 @@
 #include "base/error.h"
 #include "base/status_macros.h"
 #include "client/commands/commands.h"
-#include "client/execution_wait.h"
 #include "client/job_saves.h"
 #include "client/save_holders.h"
 #include "client/save_name.h"
+#include "client/watch/execution_wait.h"
 #include "client/yaml_output.h"
 #include "remesh/v1/state.grpc.pb.h"
 

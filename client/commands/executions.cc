@@ -5,8 +5,8 @@
 
 #include "base/status_macros.h"
 #include "client/commands/commands.h"
-#include "client/execution_wait.h"
-#include "client/execution_watch.h"
+#include "client/watch/execution_wait.h"
+#include "client/watch/execution_watch.h"
 #include "remesh/v1/reshard.grpc.pb.h"
 
 namespace remesh::client {

@@ -16,8 +16,8 @@
 #include "base/status_macros.h"
 #include "client/commands/commands.h"
 #include "client/delete_state.h"
-#include "client/execution_wait.h"
 #include "client/job_saves.h"
+#include "client/watch/execution_wait.h"
 #include "client/yaml_output.h"
 #include "remesh/v1/state.grpc.pb.h"
 

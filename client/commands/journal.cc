@@ -9,9 +9,9 @@
 #include "base/status_macros.h"
 #include "client/commands/commands.h"
 #include "client/files/new_file.h"
-#include "client/server_stream.h"
+#include "client/watch/server_stream.h"
 #include "client/yaml_output.h"
-#include "proto/convert/text.h"
+#include "proto/text/text.h"
 #include "remesh/v1/admin.grpc.pb.h"
 #include "service/process/sha256.h"
 

@@ -6,9 +6,9 @@
 
 #include "absl/time/clock.h"
 #include "base/status_macros.h"
-#include "client/plan_changes.h"
+#include "client/watch/plan_changes.h"
 #include "client/yaml_output.h"
-#include "proto/convert/text.h"
+#include "proto/text/text.h"
 #include "remesh/v1/plan.grpc.pb.h"
 
 namespace remesh::client {

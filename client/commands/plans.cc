@@ -17,8 +17,8 @@
 #include "client/commands/plan_watch.h"
 #include "client/files/new_file.h"
 #include "client/input.h"
-#include "client/plan_stream.h"
 #include "client/transfer_output.h"
+#include "client/watch/plan_stream.h"
 #include "remesh/v1/plan.grpc.pb.h"
 
 namespace remesh::client {

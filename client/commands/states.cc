@@ -15,10 +15,10 @@
 #include "base/status_macros.h"
 #include "client/commands/commands.h"
 #include "client/delete_state.h"
-#include "client/execution_watch.h"
 #include "client/input.h"
-#include "client/progress.h"
-#include "client/state_watch.h"
+#include "client/watch/execution_watch.h"
+#include "client/watch/progress.h"
+#include "client/watch/state_watch.h"
 #include "remesh/v1/state.grpc.pb.h"
 
 namespace remesh::client {

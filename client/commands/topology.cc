@@ -9,7 +9,7 @@
 #include "base/status_macros.h"
 #include "client/commands/commands.h"
 #include "proto/convert/presets.h"
-#include "proto/convert/text.h"
+#include "proto/text/text.h"
 #include "remesh/v1/worker.grpc.pb.h"
 
 namespace remesh::client {

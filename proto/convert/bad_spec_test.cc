@@ -6,7 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
 #include "proto/convert/plan_spec.h"
-#include "proto/convert/text.h"
+#include "proto/text/text.h"
 
 namespace remesh::proto {
 namespace {

@@ -10,7 +10,7 @@
 #include <string>
 
 #include "proto/convert/plan_spec.h"
-#include "proto/convert/text.h"
+#include "proto/text/text.h"
 
 namespace remesh::proto {
 namespace {

@@ -12,9 +12,9 @@
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
 #include "base/status_macros.h"
-#include "proto/convert/json_guard.h"
-#include "proto/convert/text.h"
-#include "proto/convert/yaml_to_json.h"
+#include "proto/text/json_guard.h"
+#include "proto/text/text.h"
+#include "proto/text/yaml_to_json.h"
 
 namespace remesh::proto {
 namespace {

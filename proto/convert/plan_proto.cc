@@ -19,7 +19,7 @@
 #include "planner/schedule/cost_model.h"
 #include "planner/values/element_type.h"
 #include "proto/convert/message_costs.h"
-#include "proto/convert/program_proto.h"
+#include "proto/program/program_proto.h"
 
 namespace remesh::proto {
 

@@ -9,8 +9,8 @@
 #include "base/error.h"
 #include "planner/make_plan.h"
 #include "proto/convert/plan_spec.h"
-#include "proto/convert/program_proto.h"
-#include "proto/convert/text.h"
+#include "proto/program/program_proto.h"
+#include "proto/text/text.h"
 
 namespace remesh::proto {
 namespace {

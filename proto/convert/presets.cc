@@ -12,7 +12,7 @@
 #include "base/nearest.h"
 #include "base/status_macros.h"
 #include "proto/convert/message_costs.h"
-#include "proto/convert/text.h"
+#include "proto/text/text.h"
 
 namespace remesh::proto {
 namespace {

@@ -12,7 +12,7 @@
 #include "proto/convert/message_costs.h"
 #include "proto/convert/plan_proto.h"
 #include "proto/convert/plan_spec.h"
-#include "proto/convert/text.h"
+#include "proto/text/text.h"
 
 namespace remesh::proto {
 namespace {

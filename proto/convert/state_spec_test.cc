@@ -7,7 +7,7 @@
 
 #include "base/error.h"
 #include "proto/convert/plan_spec.h"
-#include "proto/convert/text.h"
+#include "proto/text/text.h"
 
 namespace remesh::proto {
 namespace {

@@ -9,7 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "planner/make_plan.h"
 #include "proto/convert/plan_proto.h"
-#include "proto/convert/text.h"
+#include "proto/text/text.h"
 #include "tests/testing/random_request.h"
 
 namespace remesh::proto {

@@ -3,7 +3,7 @@
 
 #include <utility>
 
-#include "proto/convert/program_proto.h"
+#include "proto/program/program_proto.h"
 
 namespace remesh::server {
 namespace {

@@ -20,7 +20,7 @@
 #include "base/nearest.h"
 #include "base/status_macros.h"
 #include "base/units.h"
-#include "proto/convert/yaml_to_json.h"
+#include "proto/text/yaml_to_json.h"
 
 namespace remesh::service {
 namespace {

@@ -26,7 +26,7 @@
 #include "planner/schedule/cost_model.h"
 #include "planner/schedule/rounds.h"
 #include "proto/convert/plan_spec.h"
-#include "proto/convert/program_proto.h"
+#include "proto/program/program_proto.h"
 #include "service/process/heap.h"
 #include "tests/benchmark/planner_cases.h"
 

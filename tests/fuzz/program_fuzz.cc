@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "proto/convert/program_proto.h"
+#include "proto/program/program_proto.h"
 #include "tests/fuzz/inputs.pb.h"
 #include "tests/fuzz/target.h"
 #include "worker/execution/program.h"

@@ -2,7 +2,7 @@
 #include <google/protobuf/util/field_comparator.h>
 #include <google/protobuf/util/message_differencer.h>
 
-#include "proto/convert/text.h"
+#include "proto/text/text.h"
 #include "remesh/v1/plan.pb.h"
 #include "remesh/v1/reshard.pb.h"
 #include "tests/fuzz/target.h"

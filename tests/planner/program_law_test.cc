@@ -20,7 +20,7 @@
 #include "planner/schedule/transit.h"
 #include "planner/schedule/windows.h"
 #include "planner/values/packing.h"
-#include "proto/convert/program_proto.h"
+#include "proto/program/program_proto.h"
 #include "tests/testing/random_request.h"
 
 namespace remesh::planner {

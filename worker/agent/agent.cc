@@ -8,7 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
 #include "base/status_macros.h"
-#include "proto/convert/shard_columns.h"
+#include "proto/program/shard_columns.h"
 #include "service/rpc/error_info.h"
 #include "worker/agent/peer_links.h"
 #include "worker/local/state_errors.h"

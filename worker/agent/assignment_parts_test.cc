@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "base/error.h"
-#include "proto/convert/shard_columns.h"
+#include "proto/program/shard_columns.h"
 #include "service/rpc/error_info.h"
 #include "worker/agent/testing/agent_fixture.h"
 

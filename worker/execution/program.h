@@ -7,7 +7,7 @@
 
 #include "absl/status/statusor.h"
 #include "planner/plan/host_program.h"
-#include "proto/convert/program_proto.h"
+#include "proto/program/program_proto.h"
 #include "remesh/v1/plan.pb.h"
 #include "worker/execution/attempt_devices.h"
 

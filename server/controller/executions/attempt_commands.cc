@@ -2,7 +2,7 @@
 #include "server/controller/executions/attempt_commands.h"
 
 #include "base/error.h"
-#include "proto/convert/shard_columns.h"
+#include "proto/program/shard_columns.h"
 #include "server/controller/values/assignment_parts.h"
 #include "service/rpc/error_info.h"
 

@@ -7,7 +7,7 @@
 
 #include "base/error.h"
 #include "proto/convert/message_costs.h"
-#include "proto/convert/text.h"
+#include "proto/text/text.h"
 #include "server/controller/membership/worker_registry.h"
 
 namespace remesh::server {

@@ -6,7 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
 #include "base/error.h"
-#include "proto/convert/shard_columns.h"
+#include "proto/program/shard_columns.h"
 #include "server/controller/values/records.h"
 #include "tests/simulation/server/flipped_journal.h"
 

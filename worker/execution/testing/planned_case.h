@@ -10,7 +10,7 @@
 #include "planner/canonical/canonical.h"
 #include "planner/make_plan.h"
 #include "planner/schedule/timeline.h"
-#include "proto/convert/program_proto.h"
+#include "proto/program/program_proto.h"
 #include "worker/execution/testing/cluster.h"
 
 namespace remesh::worker {

@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "proto/convert/program_proto.h"
+#include "proto/program/program_proto.h"
 #include "worker/execution/program.h"
 
 // Hand-made programs as they come over the wire.
