@@ -270,8 +270,10 @@ std::vector<PlannerCase> HostsCases() {
   for (const PlannerCase& one : PlannerCases()) {
     if (HasItsOwnHosts(one)) cases.push_back({"their own hosts", one.name, one.spec});
     if (!HasAnyHosts(one) || one.name.find("131072") != one.name.npos) continue;
+    // Growth has the name of a case on other devices.
+    const std::string name = absl::StrCat(one.name, one.suite == "in place" ? ", in place" : "");
     for (const int64_t devices : {1, 4, 8, 16, 64, 72}) {
-      cases.push_back({absl::StrCat("hosts of ", devices), one.name,
+      cases.push_back({absl::StrCat("hosts of ", devices), name,
                        [=] { return OnHostsOf(devices, one.spec()); }});
     }
   }
