@@ -160,10 +160,27 @@ std::optional<SlotNeeds> FindSlotNeeds(const Atoms& atoms, const TargetSlots& sl
   return NeedsFinder(atoms, slots).Run();
 }
 
+namespace {
+
+// The number of blocks that need anything.
+size_t NeedyBlocks(const Atoms& atoms, const TargetSlots& slots,
+                   const std::vector<int32_t>& block_of, int32_t blocks) {
+  std::vector<bool> needs(blocks, false);
+  for (const Tape& tape : atoms.tapes) {
+    for (int32_t device : atoms.groups[tape.needers])
+      needs[block_of[slots.slot_given[device]]] = true;
+  }
+  return std::count(needs.begin(), needs.end(), true);
+}
+
+}  // namespace
+
 std::optional<std::vector<int64_t>> BlockNeeds(const Atoms& atoms, const TargetSlots& slots,
                                                const std::vector<int32_t>& block_of,
                                                int32_t blocks) {
   const size_t hosts = slots.hosts.size();
+  // Each of these makes a pair with every host. Known before there is a table of gigabytes.
+  if (NeedyBlocks(atoms, slots, block_of, blocks) * hosts > kBlockPairsMax) return std::nullopt;
   std::vector<int64_t> entering(blocks * hosts, 0);
   std::vector<int64_t> seen(blocks, -1);  // by block: the last tape that it needs
   int64_t pairs = 0;
