@@ -181,7 +181,7 @@ class AtomMaker {
             {.holders = holders, .needers = needers, .same_memory = same_memory});
       }
       Tape& tape = atoms_.tapes[index];
-      tape.unit_bits = std::max(tape.unit_bits, array_class.element_bits);
+      tape.unit_bits = std::max(tape.unit_bits, static_cast<int16_t>(array_class.element_bits));
       tape.bits += atom.elements * bits;
       placed_.push_back({index, atom.id});
       return absl::OkStatus();

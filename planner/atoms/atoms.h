@@ -23,11 +23,11 @@ using Group = absl::InlinedVector<int32_t, 4>;
 struct Tape {
   int32_t holders = 0;      // into Atoms::groups, never empty
   int32_t needers = 0;      // into Atoms::groups, never empty
+  int64_t bits = 0;         // length of the tape
+  int32_t first_atom = 0;   // its atoms begin there in Atoms::numbers
+  int16_t unit_bits = 1;    // width of its widest elements: cuts at multiples of it are cheap
   bool same_memory = true;  // whether source and target lie in the same kind of memory: else
                             // nothing is kept in place
-  int64_t bits = 0;         // length of the tape
-  int32_t unit_bits = 1;    // width of its widest elements: cuts at multiples of it are cheap
-  int32_t first_atom = 0;   // its atoms begin there in Atoms::numbers
 };
 
 // All elements that devices need, cut as coarsely as holders and needers allow. The size of an
