@@ -167,8 +167,8 @@ class ScheduleCost::Builder {
       }
       message.next = end < moves.size() ? moves_[moves[end]].hop : -1;
       const Place place = PlaceOf(any.round, hop_index);
-      AddBits(any.from_device, any.to_device, bits, place);
-      AddMessages(any.from_device, any.to_device, plain, message, place);
+      AddBits(any.from_device, any.to_device, bits, plain, place);
+      if (!plain) AddMessage(any.from_device, any.to_device, message, place);
       message.prior = hop_index;
     }
   }
@@ -196,24 +196,40 @@ class ScheduleCost::Builder {
     return loads.emplace_back(Load{.resource = resource});
   }
 
-  void AddBits(int32_t from, int32_t to, int64_t bits, Place place) {
-    links_.ForEachOnPath(from, to, [&](int32_t link) { LoadAt(place, link).bits += bits; });
-  }
-
-  void AddMessages(int32_t from, int32_t to, bool plain, Message message, Place place) {
-    ForEachCharged(from, to, [&](int32_t resource) {
-      if (cost_.resources_[resource].seconds_per_message == 0) return;
-      LoadAt(place, resource).messages += plain ? 1 : 0;
-      message.resource = resource;
-      if (!plain) place.hop->messages.push_back(message);
+  // Adds the bits of a plain message, or of another, and a plain message itself.
+  void AddBits(int32_t from, int32_t to, int64_t bits, bool plain, Place place) {
+    links_.ForEachOnPath(from, to, [&](int32_t link) {
+      Load& load = LoadAt(place, link);
+      load.bits += bits;
+      load.messages += plain && Charges(link) ? 1 : 0;
+    });
+    if (!plain) return;
+    ForEachHost(from, to, [&](int32_t host) {
+      if (Charges(host)) ++LoadAt(place, host).messages;
     });
   }
 
-  // Calls visit(resource) for everything that a message costs time beside its bytes.
+  // Adds a message that is not plain.
+  void AddMessage(int32_t from, int32_t to, Message message, Place place) {
+    const auto add = [&](int32_t resource) {
+      if (!Charges(resource)) return;
+      message.resource = resource;
+      LoadAt(place, resource);
+      place.hop->messages.push_back(message);
+    };
+    add(links_.Sender(from, to));
+    add(links_.Receiver(from, to));
+    ForEachHost(from, to, add);
+  }
+
+  // Whether a message costs time beside its bytes there.
+  bool Charges(int32_t resource) const {
+    return cost_.resources_[resource].seconds_per_message != 0;
+  }
+
+  // Calls visit(resource) for both hosts of a message between hosts.
   template <typename Visit>
-  void ForEachCharged(int32_t from, int32_t to, const Visit& visit) const {
-    visit(links_.Sender(from, to));
-    visit(links_.Receiver(from, to));
+  void ForEachHost(int32_t from, int32_t to, const Visit& visit) const {
     const int32_t hosts[] = {links_.network().host_of[from], links_.network().host_of[to]};
     if (hosts[0] == hosts[1]) return;
     for (const int32_t host : hosts) visit(links_.count() + host);
