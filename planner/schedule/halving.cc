@@ -6,37 +6,70 @@
 #include <utility>
 
 #include "planner/values/rational.h"
+#include "planner/values/stable_order.h"
 
 namespace remesh::planner {
 namespace {
 
-// Parcels (among them the idle time of links), of which some bits go to the first half of the
-// rounds. Cut parcels form a forest whose nodes are links. It is kept as parents: the parcel that
-// leads to the parent, -1 at a root. Idle time leads from its link to the extra node `nobody`,
+// Parcels that are cut grow by few, so the parcels given and those cut off them are kept apart: the
+// given ones never move.
+class Parcels {
+ public:
+  explicit Parcels(std::vector<Parcel>& given) : given_(given) {}
+
+  Parcel& operator[](int32_t i) {
+    const auto beyond = i - static_cast<int64_t>(given_.size());
+    return beyond < 0 ? given_[i] : cut_off_[beyond];
+  }
+  // Leaves `bits` bits to parcel i and returns the number of another with the rest.
+  int32_t Cut(int32_t i, int64_t bits) {
+    Parcel rest = (*this)[i];
+    rest.bits -= bits;
+    (*this)[i].bits = bits;
+    cut_off_.push_back(rest);
+    return static_cast<int32_t>(given_.size() + cut_off_.size()) - 1;
+  }
+  std::vector<Parcel> TakeCutOff() && { return std::move(cut_off_); }
+
+ private:
+  std::vector<Parcel>& given_;
+  std::vector<Parcel> cut_off_;
+};
+
+// Idle time of links and some parcels, one after the other, of which some bits go to the first half
+// of the rounds. Cut parcels form a forest whose nodes are links. It is kept as parents: the parcel
+// that leads to the parent, -1 at a root. Idle time leads from its link to the extra node `nobody`,
 // which may take any amount and is always a root.
 class Halves {
  public:
-  Halves(const std::vector<Parcel>& parcels, int32_t nobody, Budget& budget)
-      : parcels_(parcels),
+  Halves(const std::vector<Parcel>& idle, Parcels& parcels, const std::vector<int32_t>& chosen,
+         int32_t nobody, Budget& budget)
+      : idle_(idle),
+        parcels_(parcels),
+        chosen_(chosen),
         budget_(budget),
-        first_(parcels.size()),
+        first_(idle.size() + chosen.size()),
         nobody_(nobody),
         nodes_(nobody + 1) {}
 
   // Gives the first half num / den of every parcel, except where this leaves cycles of cut parcels.
   void Split(int64_t num, int64_t den) {
-    for (size_t i = 0; i < parcels_.size(); ++i) {
+    for (size_t i = 0; i < first_.size(); ++i) {
       if (budget_.Spent()) return;
-      first_[i] = MulDiv(parcels_[i].bits, num, den);
+      first_[i] = MulDiv(At(i).bits, num, den);
       while (IsCut(i) && !Link(static_cast<int32_t>(i))) {
       }
     }
   }
 
-  bool IsCut(size_t i) const { return first_[i] > 0 && first_[i] < parcels_[i].bits; }
+  bool IsCut(size_t i) const { return first_[i] > 0 && first_[i] < At(i).bits; }
   int64_t& first(size_t i) { return first_[i]; }
 
  private:
+  const Parcel& At(size_t i) const {
+    return i < idle_.size() ? idle_[i] : parcels_[chosen_[i - idle_.size()]];
+  }
+
   struct Node {
     int32_t up = -1;     // the parcel that leads to the parent, -1 at a root
     int32_t above = -1;  // the parent
@@ -49,8 +82,8 @@ class Halves {
   // Adds parcel i to the forest. If it closes a cycle, pushes bits round the cycle instead, so that
   // fewer parcels are cut, and returns false.
   bool Link(int32_t i) {
-    const int32_t from = parcels_[i].from;
-    const int32_t to = parcels_[i].to;
+    const int32_t from = At(i).from;
+    const int32_t to = At(i).to;
     int32_t root = from;
     ++visit_;
     for (nodes_[from].seen = visit_; !IsRoot(root); nodes_[root].seen = visit_) root = Above(root);
@@ -85,7 +118,7 @@ class Halves {
   // whole, not idle time.
   void Push(int32_t i, int32_t meet) {
     cycle_ = {{i, true}};
-    for (const int32_t end : {parcels_[i].from, parcels_[i].to}) {
+    for (const int32_t end : {At(i).from, At(i).to}) {
       bool gains = false;
       for (int32_t link = end; link != meet; link = Above(link), gains = !gains) {
         cycle_.emplace_back(nodes_[link].up, gains);
@@ -96,7 +129,7 @@ class Halves {
     const bool forwards = forth_real == back_real ? forth <= back : forth_real;
     const int64_t pushed = forwards ? forth : -back;
     for (const auto& [p, gains] : cycle_) first_[p] += gains ? pushed : -pushed;
-    for (const int32_t end : {parcels_[i].from, parcels_[i].to}) {
+    for (const int32_t end : {At(i).from, At(i).to}) {
       for (int32_t link = end; link != meet;) {
         const int32_t above = Above(link);
         if (!IsCut(nodes_[link].up)) nodes_[link].up = -1;
@@ -110,16 +143,18 @@ class Halves {
     int64_t most = std::numeric_limits<int64_t>::max();
     bool real = false;
     for (const auto& [p, gains] : cycle_) {
-      const int64_t room = gains == forwards ? parcels_[p].bits - first_[p] : first_[p];
+      const int64_t room = gains == forwards ? At(p).bits - first_[p] : first_[p];
       if (room > most) continue;
-      const bool is_real = parcels_[p].to != nobody_;
+      const bool is_real = At(p).to != nobody_;
       real = room < most ? is_real : real || is_real;
       most = room;
     }
     return {most, real};
   }
 
-  const std::vector<Parcel>& parcels_;
+  const std::vector<Parcel>& idle_;
+  Parcels& parcels_;
+  const std::vector<int32_t>& chosen_;
   Budget& budget_;
   std::vector<int64_t> first_;
   const int32_t nobody_;
@@ -130,9 +165,10 @@ class Halves {
 
 class Dealer {
  public:
-  Dealer(const std::vector<int64_t>& room, const std::vector<int64_t>& tolerance, int32_t rounds,
-         Budget& budget)
-      : room_(room),
+  Dealer(Parcels& parcels, const std::vector<int64_t>& room, const std::vector<int64_t>& tolerance,
+         int32_t rounds, Budget& budget)
+      : parcels_(parcels),
+        room_(room),
         tolerance_(tolerance),
         budget_(budget),
         all_rounds_(rounds),
@@ -140,76 +176,82 @@ class Dealer {
         hi_(room.size()),
         first_of_(room.size()) {}
 
-  void Deal(std::vector<Parcel> parcels, int32_t begin, int32_t rounds,
-            std::vector<Parcel>& dealt) {
-    if (parcels.empty() || budget_.SpentNow()) return;
+  // Deals the chosen parcels out to `rounds` rounds from `begin` on.
+  void Deal(std::vector<int32_t> chosen, int32_t begin, int32_t rounds) {
+    if (chosen.empty() || budget_.SpentNow()) return;
     if (rounds == 1) {
-      for (Parcel& parcel : parcels) {
-        parcel.round = begin;
-        dealt.push_back(parcel);
-      }
+      for (const int32_t i : chosen) parcels_[i].round = begin;
       return;
     }
     const int32_t half = rounds / 2;
-    std::vector<Parcel> sides[2];
-    Halve(std::move(parcels), half, rounds, sides);
-    Deal(std::move(sides[0]), begin, half, dealt);
-    Deal(std::move(sides[1]), begin + half, rounds - half, dealt);
+    std::vector<int32_t> second = Halve(chosen, half, rounds);
+    Deal(std::move(chosen), begin, half);
+    Deal(std::move(second), begin + half, rounds - half);
   }
 
  private:
-  void Halve(std::vector<Parcel> parcels, int64_t half, int64_t rounds,
-             std::vector<Parcel> (&sides)[2]) {
-    Measure(parcels, half, rounds);
-    if (budget_.SpentNow()) return;
-    std::vector<Parcel> all = Idle(parcels);
-    const size_t idle = all.size();
-    all.insert(all.end(), parcels.begin(), parcels.end());
-    Halves halves(all, static_cast<int32_t>(room_.size()), budget_);
+  // Keeps the parcels of the first half in `chosen` and returns those of the second. A parcel that
+  // is cut leaves its rest there.
+  std::vector<int32_t> Halve(std::vector<int32_t>& chosen, int64_t half, int64_t rounds) {
+    std::vector<int32_t> second;
+    Measure(chosen, half, rounds);
+    if (budget_.SpentNow()) return second;
+    const std::vector<Parcel> idle = Idle(chosen);
+    Halves halves(idle, parcels_, chosen, static_cast<int32_t>(room_.size()), budget_);
     halves.Split(half, rounds);
-    if (budget_.SpentNow()) return;
-    for (const Parcel& parcel : parcels) first_of_[parcel.from] = first_of_[parcel.to] = 0;
-    for (size_t i = idle; i < all.size(); ++i) Count(all[i], halves.first(i));
-    for (size_t i = idle; i < all.size(); ++i) {
-      if (budget_.Spent()) return;
-      if (halves.IsCut(i)) MakeWhole(all[i], halves.first(i));
-      for (const int side : {0, 1}) {
-        Parcel part = all[i];
-        part.bits = side == 0 ? halves.first(i) : part.bits - halves.first(i);
-        if (part.bits > 0) sides[side].push_back(part);
+    if (budget_.SpentNow()) return second;
+    const auto first = [&](size_t i) -> int64_t& { return halves.first(idle.size() + i); };
+    ForEachLink(chosen, [&](int32_t link) { first_of_[link] = 0; });
+    for (size_t i = 0; i < chosen.size(); ++i) Count(parcels_[chosen[i]], first(i));
+    second.reserve(chosen.size() / 2);
+    size_t kept = 0;
+    for (size_t i = 0; i < chosen.size(); ++i) {
+      if (budget_.Spent()) return second;
+      if (halves.IsCut(idle.size() + i)) MakeWhole(parcels_[chosen[i]], first(i));
+      const int64_t bits = first(i);
+      if (bits == 0) {
+        second.push_back(chosen[i]);
+        continue;
       }
+      if (bits < parcels_[chosen[i]].bits) second.push_back(parcels_.Cut(chosen[i], bits));
+      chosen[kept++] = chosen[i];
+    }
+    chosen.resize(kept);
+    return second;
+  }
+
+  template <typename Visit>
+  void ForEachLink(const std::vector<int32_t>& chosen, const Visit& visit) {
+    for (const int32_t i : chosen) {
+      visit(parcels_[i].from);
+      visit(parcels_[i].to);
     }
   }
 
   // Computes, for each link, the least that the first half must carry and the most that it may
   // carry.
-  void Measure(const std::vector<Parcel>& parcels, int64_t half, int64_t rounds) {
-    for (const Parcel& parcel : parcels) {
-      for (const int32_t link : {parcel.from, parcel.to}) {
-        lo_[link] = -MulDiv(room_[link], rounds - half, all_rounds_);
-        hi_[link] = MulDiv(room_[link], half, all_rounds_);
-      }
-    }
-    for (const Parcel& parcel : parcels) {
-      lo_[parcel.from] += parcel.bits;
-      lo_[parcel.to] += parcel.bits;
+  void Measure(const std::vector<int32_t>& chosen, int64_t half, int64_t rounds) {
+    ForEachLink(chosen, [&](int32_t link) { hi_[link] = -1; });
+    ForEachLink(chosen, [&](int32_t link) {
+      if (hi_[link] >= 0) return;
+      lo_[link] = -MulDiv(room_[link], rounds - half, all_rounds_);
+      hi_[link] = MulDiv(room_[link], half, all_rounds_);
+    });
+    for (const int32_t i : chosen) {
+      lo_[parcels_[i].from] += parcels_[i].bits;
+      lo_[parcels_[i].to] += parcels_[i].bits;
     }
   }
 
   // Idle time of each link, as parcels.
-  std::vector<Parcel> Idle(const std::vector<Parcel>& parcels) {
+  std::vector<Parcel> Idle(const std::vector<int32_t>& chosen) {
     std::vector<Parcel> idle;
-    for (const Parcel& parcel : parcels) {
-      for (const int32_t link : {parcel.from, parcel.to}) first_of_[link] = 0;
-    }
     const int32_t nobody = static_cast<int32_t>(room_.size());
-    for (const Parcel& parcel : parcels) {
-      for (const int32_t link : {parcel.from, parcel.to}) {
-        if (first_of_[link]++ == 0 && hi_[link] > lo_[link]) {
-          idle.push_back({.from = link, .to = nobody, .bits = hi_[link] - lo_[link]});
-        }
-      }
-    }
+    ForEachLink(chosen, [&](int32_t link) { first_of_[link] = 0; });
+    ForEachLink(chosen, [&](int32_t link) {
+      if (first_of_[link]++ > 0 || hi_[link] <= lo_[link]) return;
+      idle.push_back({.from = link, .to = nobody, .bits = hi_[link] - lo_[link]});
+    });
     return idle;
   }
 
@@ -238,6 +280,7 @@ class Dealer {
     return lo <= then && then <= hi;
   }
 
+  Parcels& parcels_;
   const std::vector<int64_t>& room_;
   const std::vector<int64_t>& tolerance_;
   Budget& budget_;
@@ -249,11 +292,11 @@ class Dealer {
 
 }  // namespace
 
-std::vector<Parcel> DealOut(std::vector<Parcel> parcels, const std::vector<int64_t>& room,
+std::vector<Parcel> DealOut(std::vector<Parcel>& parcels, const std::vector<int64_t>& room,
                             const std::vector<int64_t>& tolerance, int32_t rounds, Budget& budget) {
-  std::vector<Parcel> dealt;
-  Dealer(room, tolerance, rounds, budget).Deal(std::move(parcels), 0, rounds, dealt);
-  return dealt;
+  Parcels all(parcels);
+  Dealer(all, room, tolerance, rounds, budget).Deal(InOrder(parcels.size()), 0, rounds);
+  return std::move(all).TakeCutOff();
 }
 
 }  // namespace remesh::planner

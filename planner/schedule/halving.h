@@ -12,9 +12,9 @@ namespace remesh::planner {
 struct Parcel {
   int32_t id = 0;  // the caller's
   int32_t from = 0;
-  int32_t to = 0;  // links of both ends; no link is both a sender and a receiver
-  int64_t bits = 0;
+  int32_t to = 0;     // links of both ends; no link is both a sender and a receiver
   int32_t round = 0;  // set by DealOut()
+  int64_t bits = 0;
 };
 
 // Deals parcels out to rounds so that the work of a link in one round exceeds its work in another
@@ -38,7 +38,10 @@ struct Parcel {
 // Example: R = 2; parcels of 30 bits A: 1 -> 4, B: 1 -> 5, C: 2 -> 4, D: 2 -> 5. x = 15 each.
 // Around the cycle A, C, D, B the changes are +15, -15, +15, -15: A and D go whole to the first
 // round, B and C to the second, and every link carries 30 bits in each.
-std::vector<Parcel> DealOut(std::vector<Parcel> parcels, const std::vector<int64_t>& room,
+//
+// Sets the rounds of `parcels`, of which there may be millions. Of a parcel that is cut, the one of
+// the earliest round stays there; returns the others, in no order. REQUIRES: no parcel is empty.
+std::vector<Parcel> DealOut(std::vector<Parcel>& parcels, const std::vector<int64_t>& room,
                             const std::vector<int64_t>& tolerance, int32_t rounds,
                             Budget& budget = Budget::Unlimited());
 

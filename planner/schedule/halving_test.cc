@@ -9,6 +9,14 @@
 namespace remesh::planner {
 namespace {
 
+// All parcels, those cut off others too.
+std::vector<Parcel> Dealt(std::vector<Parcel> parcels, const std::vector<int64_t>& room,
+                          const std::vector<int64_t>& tolerance, int32_t rounds) {
+  const std::vector<Parcel> cut_off = DealOut(parcels, room, tolerance, rounds);
+  parcels.insert(parcels.end(), cut_off.begin(), cut_off.end());
+  return parcels;
+}
+
 // Work of every link in every round: work[link][round].
 std::vector<std::vector<int64_t>> WorkOf(const std::vector<Parcel>& dealt, size_t links,
                                          int32_t rounds) {
@@ -21,7 +29,7 @@ std::vector<std::vector<int64_t>> WorkOf(const std::vector<Parcel>& dealt, size_
 }
 
 TEST(HalvingTest, ALongParcelIsCutOverAllRounds) {
-  const auto dealt = DealOut({{.id = 7, .from = 0, .to = 1, .bits = 900}}, {900, 900}, {0, 0}, 9);
+  const auto dealt = Dealt({{.id = 7, .from = 0, .to = 1, .bits = 900}}, {900, 900}, {0, 0}, 9);
   EXPECT_EQ(dealt.size(), 9u);
   for (const Parcel& parcel : dealt) EXPECT_EQ(parcel.id, 7);
   for (const auto& of_link : WorkOf(dealt, 2, 9)) {
@@ -29,10 +37,18 @@ TEST(HalvingTest, ALongParcelIsCutOverAllRounds) {
   }
 }
 
+TEST(HalvingTest, OfACutParcelTheEarliestStays) {
+  std::vector<Parcel> parcels = {{.id = 0, .from = 0, .to = 1, .bits = 300}};
+  const auto cut_off = DealOut(parcels, {300, 300}, {0, 0}, 3);
+  EXPECT_EQ(parcels[0].round, 0);
+  EXPECT_EQ(parcels[0].bits, 100);
+  EXPECT_EQ(cut_off.size(), 2u);
+}
+
 TEST(HalvingTest, WhatIsInNoHurryStaysWhole) {
   const std::vector<Parcel> parcels = {{.id = 0, .from = 0, .to = 2, .bits = 100},
                                        {.id = 1, .from = 1, .to = 3, .bits = 90}};
-  EXPECT_EQ(DealOut(parcels, {400, 400, 400, 400}, {0, 0, 0, 0}, 4).size(), 2u);
+  EXPECT_EQ(Dealt(parcels, {400, 400, 400, 400}, {0, 0, 0, 0}, 4).size(), 2u);
 }
 
 TEST(HalvingTest, EqualParcelsAreNotCut) {
@@ -41,7 +57,7 @@ TEST(HalvingTest, EqualParcelsAreNotCut) {
     parcels.push_back({.id = i, .from = i / 4, .to = 4 + i % 4, .bits = 10});
   }
   const std::vector<int64_t> room(8, 40), tolerance(8, 0);
-  const auto dealt = DealOut(parcels, room, tolerance, 4);
+  const auto dealt = Dealt(parcels, room, tolerance, 4);
   EXPECT_EQ(dealt.size(), 16u);
   for (const auto& of_link : WorkOf(dealt, 8, 4)) {
     EXPECT_EQ(of_link, (std::vector<int64_t>{10, 10, 10, 10}));
@@ -66,7 +82,7 @@ TEST(HalvingTest, BusyLinksWorkInEveryRound) {
       room[parcel.to] += parcel.bits;
       parcels.push_back(parcel);
     }
-    const auto dealt = DealOut(parcels, room, std::vector<int64_t>(2 * kLinks, 0), kRounds);
+    const auto dealt = Dealt(parcels, room, std::vector<int64_t>(2 * kLinks, 0), kRounds);
     std::map<int32_t, int64_t> bits_of;
     for (const Parcel& parcel : dealt) bits_of[parcel.id] += parcel.bits;
     for (const Parcel& parcel : parcels) EXPECT_EQ(bits_of[parcel.id], parcel.bits);

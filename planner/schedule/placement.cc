@@ -2,6 +2,7 @@
 #include "planner/schedule/placement.h"
 
 #include <algorithm>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -57,37 +58,36 @@ class Placer {
         network_(shares.links().network()),
         packer_(shares.links(), bits_max, kMessagesPerWindowMax, budget),
         budget_(budget) {
-    part_bits_.reserve(list.pairs.size());
+    heavy_.reserve(list.pairs.size());
     for (const PairWork& pair : list.pairs) {
       if (budget.Spent()) return;
-      part_bits_.push_back(PartBitsOf(MovesOf(pair)));
-      heavy_.push_back(rounds > 1 && IsHeavy(pair, part_bits_.back()));
+      heavy_.push_back(rounds > 1 && IsHeavy(pair));
     }
   }
 
   std::optional<PlacedMoves> Run() && {
     if (budget_.SpentNow() || !Bearable(rounds_)) return std::nullopt;
-    std::vector<Parcel> parcels = HeavyParcels();
-    AddParcelsInPlace(parcels);
+    std::vector<Parcel> more;  // by pair: cut off others, by rounds, or in place
+    const std::vector<Parcel> parcels = HeavyParcels(more);
+    StableSort(
+        more,
+        [](const Parcel& a, const Parcel& b) {
+          return std::tie(a.id, a.round) < std::tie(b.id, b.round);
+        },
+        budget_);
+    AddParcelsInPlace(more);
     if (budget_.SpentNow()) return std::nullopt;
     StableSort(
-        parcels, [](const Parcel& a, const Parcel& b) { return a.id < b.id; }, budget_);
-    if (parcels.empty()) {
-      round_of_.assign(given_.size(), 0);
-    } else {
-      CopyMoves(parcels.size());
-    }
-    for (size_t begin = 0, end = 0; begin < parcels.size() && Bearable(); begin = end) {
-      while (end < parcels.size() && parcels[end].id == parcels[begin].id) ++end;
-      PlaceParcels(absl::MakeConstSpan(parcels).subspan(begin, end - begin));
-    }
+        more, [](const Parcel& a, const Parcel& b) { return a.id < b.id; }, budget_);
+    round_of_.assign(given_.size(), 0);
+    PlaceAll(parcels, more);
     for (size_t i = 0; i < list_.pairs.size() && Bearable(); ++i) {
       if (!heavy_[i]) PlacePair(i);
     }
     if (overfull_) return std::nullopt;
     if (!Bearable()) return std::nullopt;
     return PlacedMoves{.round_of = std::move(round_of_),
-                       .moves = std::move(moves_),
+                       .pieces = std::move(pieces_),
                        .rounds = std::max(1, packer_.rounds())};
   }
 
@@ -99,8 +99,8 @@ class Placer {
   }
 
   // A pair in place uses no link, but has its bits in flight.
-  bool IsHeavy(const PairWork& pair, int64_t part_bits) const {
-    if (pair.from == pair.to) return part_bits > bits_max_ / kHeavyPartsInPlace;
+  bool IsHeavy(const PairWork& pair) const {
+    if (pair.from == pair.to) return PartBitsOf(MovesOf(pair)) > bits_max_ / kHeavyPartsInPlace;
     return TakesOf(pair) > Shares::kWhole / rounds_ / kHeavyParts;
   }
 
@@ -118,13 +118,6 @@ class Placer {
     return together;
   }
 
-  // Copies the moves, with room for those that will be cut off them (at most one for each parcel),
-  // so that they are never all copied at once later.
-  void CopyMoves(size_t parcels) {
-    Reserve(moves_, given_.size() + parcels);
-    Append(moves_, given_, budget_);
-  }
-
   int64_t TakesOf(const PairWork& pair) const {
     return std::max(shares_.OfSender(pair.from, pair.to, pair.bits),
                     shares_.OfReceiver(pair.from, pair.to, pair.bits));
@@ -137,33 +130,37 @@ class Placer {
             .in = shares_.OfReceiver(pair.from, pair.to, bits)};
   }
 
-  // The heavy pairs in parts, each with its round, pair by pair.
-  std::vector<Parcel> HeavyParcels() const {
-    std::vector<Parcel> heavy;
-    std::vector<int64_t> room = Rooms();  // that light pairs leave
-    for (size_t i = 0; i < list_.pairs.size() && !budget_.Spent(); ++i) {
-      const PairWork& pair = list_.pairs[i];
-      if (pair.from == pair.to) continue;
-      const int32_t from = shares_.links().Sender(pair.from, pair.to);
-      const int32_t to = shares_.links().Receiver(pair.from, pair.to);
-      if (heavy_[i]) {
-        heavy.push_back({.id = static_cast<int32_t>(i), .from = from, .to = to, .bits = pair.bits});
-      } else {
-        room[from] -= pair.bits;
-        room[to] -= pair.bits;
-      }
-    }
-    if (heavy.empty()) return heavy;
+  // The heavy pairs across links, each with its round, and in `more` what was cut off them.
+  std::vector<Parcel> HeavyParcels(std::vector<Parcel>& more) const {
     std::vector<Parcel> parcels;
-    for (int64_t part = kToleratedLeast; part >= kToleratedMost; part = part * 2 / 3) {
+    if (rounds_ == 1) return parcels;
+    const std::vector<int64_t> room = RoomsOfHeavy();
+    const int64_t first = MayFitDevices() ? kToleratedLeast : kToleratedMost;
+    for (int64_t part = first; part >= kToleratedMost; part = part * 2 / 3) {
+      SetHeavy(parcels);
+      if (parcels.empty() || budget_.SpentNow()) break;
       std::vector<int64_t> tolerance;
       for (int32_t link = 0; link < shares_.links().count(); ++link) {
         tolerance.push_back(shares_.BitsOf(link) / rounds_ / part);
       }
-      parcels = DealOut(heavy, room, tolerance, static_cast<int32_t>(rounds_), budget_);
-      if (budget_.SpentNow() || FitDevices(parcels)) break;
+      more = DealOut(parcels, room, tolerance, static_cast<int32_t>(rounds_), budget_);
+      if (budget_.SpentNow() || FitDevices(parcels, more)) break;
     }
     return parcels;
+  }
+
+  // Makes each heavy pair across links a parcel. There may be millions, so the vector is reused.
+  void SetHeavy(std::vector<Parcel>& parcels) const {
+    if (parcels.capacity() == 0) Reserve(parcels, std::count(heavy_.begin(), heavy_.end(), true));
+    parcels.clear();
+    for (size_t i = 0; i < list_.pairs.size() && !budget_.Spent(); ++i) {
+      const PairWork& pair = list_.pairs[i];
+      if (!heavy_[i] || pair.from == pair.to) continue;
+      parcels.push_back({.id = static_cast<int32_t>(i),
+                         .from = shares_.links().Sender(pair.from, pair.to),
+                         .to = shares_.links().Receiver(pair.from, pair.to),
+                         .bits = pair.bits});
+    }
   }
 
   // Heavy pairs in place, each in equal parts over rounds.
@@ -171,15 +168,27 @@ class Placer {
     for (size_t i = 0; i < list_.pairs.size() && !budget_.Spent(); ++i) {
       const PairWork& pair = list_.pairs[i];
       if (!heavy_[i] || pair.from != pair.to) continue;
-      const int64_t most = part_bits_[i] / (bits_max_ / kHeavyPartsInPlace) + 1;
+      const int64_t most = PartBitsOf(MovesOf(pair)) / (bits_max_ / kHeavyPartsInPlace) + 1;
       const int64_t count = std::min({rounds_, most, pair.bits});
       for (int64_t k = 0; k < count; ++k) {
         const int64_t round = (pair.from + k * rounds_ / count) % rounds_;
         parcels.push_back({.id = static_cast<int32_t>(i),
-                           .bits = MulDiv(pair.bits, k + 1, count) - MulDiv(pair.bits, k, count),
-                           .round = static_cast<int32_t>(round)});
+                           .round = static_cast<int32_t>(round),
+                           .bits = MulDiv(pair.bits, k + 1, count) - MulDiv(pair.bits, k, count)});
       }
     }
+  }
+
+  // What of that light pairs leave to heavy ones.
+  std::vector<int64_t> RoomsOfHeavy() const {
+    std::vector<int64_t> room = Rooms();
+    for (size_t i = 0; i < list_.pairs.size() && !budget_.Spent(); ++i) {
+      const PairWork& pair = list_.pairs[i];
+      if (heavy_[i] || pair.from == pair.to) continue;
+      room[shares_.links().Sender(pair.from, pair.to)] -= pair.bits;
+      room[shares_.links().Receiver(pair.from, pair.to)] -= pair.bits;
+    }
+    return room;
   }
 
   // What each link may carry over all rounds: no more than the busiest link has time for, nor so
@@ -216,9 +225,24 @@ class Placer {
     return devices.size() == 1 ? devices[0] : -1;
   }
 
+  // The most messages that a device may send, or receive, in all rounds.
+  int64_t MessagesMax() const { return rounds_ * kMessagesPerWindowMax / 100 * kFilledMax; }
+
+  // Whether devices would not have too many messages in all if no pair were cut.
+  bool MayFitDevices() const {
+    // A device's sends, then its receives.
+    std::vector<int64_t> in_all(2 * network_.device_count(), 0);
+    for (const PairWork& pair : list_.pairs) {
+      if (pair.from == pair.to) continue;
+      ++in_all[2 * pair.from];
+      ++in_all[2 * pair.to + 1];
+    }
+    return *std::max_element(in_all.begin(), in_all.end()) <= MessagesMax();
+  }
+
   // Whether no device sends or receives too many parcels in a round, nor too many messages in all.
   // The result must not be used once the budget is spent.
-  bool FitDevices(const std::vector<Parcel>& parcels) const {
+  bool FitDevices(const std::vector<Parcel>& parcels, const std::vector<Parcel>& more) const {
     // A device's sends, then its receives.
     std::vector<int32_t> in_round(2 * network_.device_count() * rounds_, 0);
     std::vector<int64_t> in_all(2 * network_.device_count(), 0);
@@ -229,26 +253,45 @@ class Placer {
       ++in_all[2 * pair.to + 1];
     }
     int32_t most = 0;
-    for (const Parcel& parcel : parcels) {
-      if (budget_.Spent()) return false;
-      const PairWork& pair = list_.pairs[parcel.id];
-      for (const int64_t end : {2 * int64_t{pair.from}, 2 * int64_t{pair.to} + 1}) {
-        ++in_all[end];
-        most = std::max(most, ++in_round[end * rounds_ + parcel.round]);
+    for (const std::vector<Parcel>* some : {&parcels, &more}) {
+      for (const Parcel& parcel : *some) {
+        if (budget_.Spent()) return false;
+        const PairWork& pair = list_.pairs[parcel.id];
+        for (const int64_t end : {2 * int64_t{pair.from}, 2 * int64_t{pair.to} + 1}) {
+          ++in_all[end];
+          most = std::max(most, ++in_round[end * rounds_ + parcel.round]);
+        }
       }
     }
-    return most <= kMessagesPerWindowMax && *std::max_element(in_all.begin(), in_all.end()) <=
-                                                rounds_ * kMessagesPerWindowMax / 100 * kFilledMax;
+    return most <= kMessagesPerWindowMax &&
+           *std::max_element(in_all.begin(), in_all.end()) <= MessagesMax();
   }
 
-  int32_t& RoundOf(int32_t m) { return round_of_.empty() ? moves_[m].round : round_of_[m]; }
+  // Places the parcels of all heavy pairs, pair by pair. Both lists are by pair.
+  void PlaceAll(const std::vector<Parcel>& parcels, const std::vector<Parcel>& more) {
+    std::vector<Parcel> of_pair;
+    auto next = parcels.begin();
+    auto next_more = more.begin();
+    while ((next != parcels.end() || next_more != more.end()) && Bearable()) {
+      of_pair.clear();
+      const bool is_whole =
+          next_more == more.end() || (next != parcels.end() && next->id <= next_more->id);
+      const int32_t id = is_whole ? next->id : next_more->id;
+      if (is_whole) of_pair.push_back(*next++);
+      for (; next_more != more.end() && next_more->id == id; ++next_more) {
+        of_pair.push_back(*next_more);
+      }
+      PlaceParcels(of_pair);
+    }
+  }
 
   void PlacePair(size_t i) {
     const PairWork& pair = list_.pairs[i];
-    if (part_bits_[i] <= bits_max_) {
+    const int64_t part_bits = PartBitsOf(MovesOf(pair));
+    if (part_bits <= bits_max_) {
       const int32_t round =
-          packer_.Place(pair.from, pair.to, LoadOf(pair, part_bits_[i], pair.bits), rounds_);
-      for (const int32_t m : MovesOf(pair)) RoundOf(m) = round;
+          packer_.Place(pair.from, pair.to, LoadOf(pair, part_bits, pair.bits), rounds_);
+      for (const int32_t m : MovesOf(pair)) round_of_[m] = round;
       return;
     }
     for (const int32_t m : MovesOf(pair)) {  // each move finds a round of its own
@@ -257,7 +300,7 @@ class Placer {
       // In one round there are parts enough for any move.
       if (rounds_ > 1 && PartBitsOf(move) > bits_max_) overfull_ = true;
       const auto load = LoadOf(pair, PartBitsOf(move), move.hi - move.lo);
-      RoundOf(m) = packer_.Place(pair.from, pair.to, load, rounds_);
+      round_of_[m] = packer_.Place(pair.from, pair.to, load, rounds_);
     }
   }
 
@@ -316,11 +359,16 @@ class Placer {
       rounds.push_back(
           packer_.PlaceIn(parcels[i].round, pair.from, pair.to, load, rounds_, rounds));
     }
-    int32_t m = -1;
-    for (size_t i = 0; i < slices.size(); ++i) {
-      const bool first = i == 0 || slices[i].move != slices[i - 1].move;
-      m = first ? slices[i].move : CutOff(m, slices[i - 1].bits);
-      moves_[m].round = rounds[slices[i].parcel];
+    int64_t lo = 0;
+    for (size_t i = 0; i < slices.size(); lo += slices[i++].bits) {
+      const int32_t m = slices[i].move;
+      const int32_t round = rounds[slices[i].parcel];
+      if (i == 0 || m != slices[i - 1].move) {
+        lo = given_[m].lo;
+        round_of_[m] = round;
+      } else {
+        pieces_.push_back({.move = m, .pair = parcels[0].id, .round = round, .lo = lo});
+      }
     }
   }
 
@@ -328,15 +376,6 @@ class Placer {
   int64_t CutAt(const Move& move, int64_t bits) const {
     const int64_t unit = atoms_.tapes[segments_[move.segment].tape].unit_bits;
     return std::clamp<int64_t>((bits + unit / 2) / unit * unit, 0, move.hi - move.lo);
-  }
-
-  // Cuts a move after `bits` bits, appends the rest as another move and returns the rest's index.
-  int32_t CutOff(int32_t m, int64_t bits) {
-    Move rest = moves_[m];
-    rest.lo += bits;
-    moves_[m].hi = rest.lo;
-    moves_.push_back(rest);
-    return static_cast<int32_t>(moves_.size()) - 1;
   }
 
   const Atoms& atoms_;
@@ -350,11 +389,10 @@ class Placer {
   const Network& network_;
   RoundPacker packer_;
   Budget& budget_;
-  std::vector<int32_t> round_of_;   // of the given moves, unless some are cut
-  std::vector<Move> moves_;         // the moves with their rounds, if some are
-  std::vector<int64_t> part_bits_;  // by pair
-  std::vector<bool> heavy_;
-  bool overfull_ = false;  // whether a part of a move is too large for a window
+  std::vector<int32_t> round_of_;  // of the given moves
+  std::vector<MovePiece> pieces_;  // cut off them
+  std::vector<bool> heavy_;        // by pair
+  bool overfull_ = false;          // whether a part of a move is too large for a window
 };
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "planner/atoms/atoms.h"
+#include "planner/schedule/move_pieces.h"
 #include "planner/schedule/rounds.h"
 #include "planner/schedule/shares.h"
 #include "planner/schedule/timeline.h"
@@ -14,8 +15,8 @@
 namespace remesh::planner {
 
 struct PlacedMoves {
-  std::vector<int32_t> round_of;  // the rounds of the given moves, unless some were cut:
-  std::vector<Move> moves;        // each with its round; pieces cut off other moves are at the end
+  std::vector<int32_t> round_of;  // of the given moves
+  std::vector<MovePiece> pieces;  // that were cut off some of them
   int32_t rounds = 1;
 };
 

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <numeric>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -15,6 +16,7 @@
 #include "planner/schedule/cost_model.h"
 #include "planner/schedule/earliest_hops.h"
 #include "planner/schedule/messages.h"
+#include "planner/schedule/move_pieces.h"
 #include "planner/schedule/placement.h"
 #include "planner/schedule/rounds.h"
 #include "planner/schedule/shares.h"
@@ -81,32 +83,23 @@ Busiest FindBusiest(const Network& network, const std::vector<Move>& moves, Budg
   return busiest;
 }
 
-// Puts values[order[i]] at i, for all i.
-template <typename T>
-void Permute(std::vector<int32_t> order, std::vector<T>& values, Budget& budget) {
-  for (int32_t first = 0; first < std::ssize(order) && !budget.Spent(); ++first) {
-    if (order[first] == first) continue;
-    const T kept = values[first];
-    int32_t at = first;
-    while (order[at] != first && !budget.Spent()) {
-      values[at] = values[order[at]];
-      at = std::exchange(order[at], at);
-    }
-    values[at] = kept;
-    order[at] = at;
-  }
-}
-
-// Sorts moves by round, then hop. They must not be used once the budget is spent.
+// Sorts moves by round, then hop, which are few: a counting sort. They must not be used once the budget is spent.
 void Sort(const Schedule& schedule, std::vector<Move>& moves, Budget& budget) {
   if (schedule.hops == 1 && schedule.rounds == 1) return;
-  std::vector<int32_t> order = StableOrder(
-      InOrder(moves.size()), schedule.hops, [&](int32_t m) { return moves[m].hop; }, budget);
-  if (budget.SpentNow()) return;
-  order = StableOrder(
-      order, schedule.rounds, [&](int32_t m) { return moves[m].round; }, budget);
-  if (budget.SpentNow()) return;
-  Permute(std::move(order), moves, budget);
+  const auto key = [&](const Move& move) { return move.round * schedule.hops + move.hop; };
+  std::vector<int32_t> next(static_cast<size_t>(schedule.rounds) * schedule.hops + 1, 0);
+  for (const Move& move : moves) {
+    if (budget.Spent()) return;
+    ++next[key(move) + 1];
+  }
+  std::partial_sum(next.begin(), next.end(), next.begin());
+  std::vector<Move> sorted;
+  Resize(sorted, moves.size(), budget);
+  for (const Move& move : moves) {
+    if (budget.Spent()) return;
+    sorted[next[key(move)]++] = move;
+  }
+  moves = std::move(sorted);
 }
 
 // The result must not be used once the budget is spent.
@@ -244,11 +237,14 @@ class Scheduler {
     timeline.predicted_seconds = best_->prediction.seconds;
     timeline.schedule_seconds = best_->prediction.schedule_seconds;
     SetRounds(best_->round_of);
+    CutOff(best_->pieces, moves_.moves);
+    if (!best_->pieces.empty()) AddToPairs(best_->pieces, list_, budget_);
+    if (budget_.SpentNow()) return std::nullopt;
     SetHops(best_->hop_of);
-    timeline.moves = std::move(best_->list ? best_->moves : moves_.moves);
+    timeline.moves = std::move(moves_.moves);
     moves_.moves = std::vector<Move>();
-    timeline.messages = CountMessages(best_->list ? *best_->list : list_, timeline.moves,
-                                      moves_.segments, best_->schedule, atoms_, budget_);
+    timeline.messages =
+        CountMessages(list_, timeline.moves, moves_.segments, best_->schedule, atoms_, budget_);
     if (budget_.SpentNow()) return std::nullopt;
     list_ = {};  // before more memory is taken
     Sort(best_->schedule, timeline.moves, budget_);
@@ -259,10 +255,9 @@ class Scheduler {
 
  private:
   struct Found {
-    std::vector<int32_t> round_of;  // of moves_, unless some of them are cut
-    std::vector<int16_t> hop_of;    // the same, where there are relays; or else
-    std::vector<Move> moves;        // the moves,
-    std::optional<PairList> list;   // and their pairs
+    std::vector<int32_t> round_of;  // of moves_
+    std::vector<MovePiece> pieces;  // cut off some of them
+    std::vector<int16_t> hop_of;    // of moves_, then of pieces, where there are relays
     Schedule schedule;
     Prediction prediction;
   };
@@ -391,44 +386,52 @@ class Scheduler {
 
   // Lowers the hops of moves that have their rounds.
   void Tighten(Found& found) {
-    std::vector<Move>& moves = found.moves.empty() ? moves_.moves : found.moves;
     if (schedule_.hops > 1 && found.schedule.rounds > 1) {
-      found.schedule.hops = SetEarliestHops(moves_.segments.size(), moves, budget_);
+      found.schedule.hops = SetEarliestHops(moves_.segments.size(), moves_.moves, budget_);
     }
-    if (found.moves.empty()) found.hop_of = Hops();
+    found.hop_of = Hops();
   }
 
   std::optional<Found> Scheduled(int64_t rounds) {
-    Found found{.round_of = {}, .hop_of = {}, .moves = {}, .list = {}, .schedule = schedule_};
-    Schedule& schedule = found.schedule;
+    Found found{.round_of = {}, .pieces = {}, .hop_of = {}, .schedule = schedule_};
     const int64_t least = PartsFor(rounds);
     if (least > kWindowsMax) return std::nullopt;
-    schedule.parts = static_cast<int32_t>(least);
+    found.schedule.parts = static_cast<int32_t>(least);
     SetHops(levels_);
     std::optional<PlacedMoves> placed =
-        PlaceMoves(moves_, atoms_, schedule, list_, shares_, rounds, window_bits_, budget_);
+        PlaceMoves(moves_, atoms_, found.schedule, list_, shares_, rounds, window_bits_, budget_);
     if (!placed || budget_.SpentNow()) return std::nullopt;
-    schedule.rounds = placed->rounds;
+    found.schedule.rounds = placed->rounds;
     found.round_of = std::move(placed->round_of);
-    found.moves = std::move(placed->moves);
+    found.pieces = std::move(placed->pieces);
     SetRounds(found.round_of);
+    CutOff(found.pieces, moves_.moves);
+    if (!found.pieces.empty()) AddToPairs(found.pieces, list_, budget_);
     Tighten(found);
-    const bool cut = !found.moves.empty();
-    if (cut) found.list = CollectPairs(found.moves, budget_);
+    ChooseParts(least, found);
     if (budget_.SpentNow()) return std::nullopt;
-    const int64_t most = std::max(
-        least, std::min(kPipelinePartsMax, busiest_.bits / schedule.rounds / kPipelinePartBitsMin));
-    const ScheduleCost cost(cut ? found.moves : moves_.moves, cut ? *found.list : list_,
-                            moves_.segments, schedule, static_cast<int32_t>(most), links_, budget_);
-    if (budget_.SpentNow()) return std::nullopt;
-    const auto choice =
-        PartsChooser(cost, bound_, good_, budget_).Choose(least, most, schedule.hops);
-    schedule.parts = static_cast<int32_t>(choice.parts);
-    if (!moves_.moves.empty()) found.prediction = choice.prediction;
+    JoinAgain(found.pieces, moves_.moves);
+    if (!found.pieces.empty()) TakeFromPairs(found.pieces, list_, budget_);
+    const Schedule& schedule = found.schedule;
     if ((int64_t{schedule.parts} + schedule.hops - 1) * schedule.rounds > kWindowsMax) {
       return std::nullopt;
     }
     return found;
+  }
+
+  // Chooses the parts, `least` or more, of a schedule whose moves and pairs are in place.
+  void ChooseParts(int64_t least, Found& found) {
+    Schedule& schedule = found.schedule;
+    if (budget_.SpentNow()) return;
+    const int64_t most = std::max(
+        least, std::min(kPipelinePartsMax, busiest_.bits / schedule.rounds / kPipelinePartBitsMin));
+    const ScheduleCost cost(moves_.moves, list_, moves_.segments, schedule,
+                            static_cast<int32_t>(most), links_, budget_);
+    if (budget_.SpentNow()) return;
+    const auto choice =
+        PartsChooser(cost, bound_, good_, budget_).Choose(least, most, schedule.hops);
+    schedule.parts = static_cast<int32_t>(choice.parts);
+    if (!moves_.moves.empty()) found.prediction = choice.prediction;
   }
 
   Moves& moves_;
