@@ -1,6 +1,7 @@
-# The toolkit that compiles worker/device/cuda: one that is installed, the one below $REMESH_CUDA_ROOT, or what scripts/cuda-toolkit
-# fetched (which touches this file, so that trees are configured anew). Not CMake's language CUDA: its probes take longer than our one
-# file, and the flags of C++ here are not nvcc's.
+# The toolkit that compiles worker/device/cuda: one that is installed, the one below
+# $REMESH_CUDA_ROOT, or what scripts/cuda-toolkit fetched (which touches this file, so that trees
+# are configured anew). Not CMake's language CUDA: its probes take longer than our one file, and the
+# flags of C++ here are not nvcc's.
 set(REMESH_CUDA AUTO CACHE STRING "The CUDA device: ON, OFF, or AUTO: if there is a toolkit")
 set(REMESH_CUDA_MIN 12.8)  # the first that knows sm_100
 set(REMESH_CUDA_FOUND OFF)
@@ -39,8 +40,8 @@ else()
   message(STATUS "CUDA device: not built, REMESH_CUDA=${REMESH_CUDA}")
 endif()
 
-# remesh_cuda_object(NAME run_table SRC run_table.cu DEPENDS headers): machine code of the GPUs in use, and PTX for those to come. Sets
-# ${NAME}_object. Says how long it took.
+# remesh_cuda_object(NAME run_table SRC run_table.cu DEPENDS headers): machine code of the GPUs in
+# use, and PTX for those to come. Sets ${NAME}_object. Says how long it took.
 function(remesh_cuda_object)
   cmake_parse_arguments(ARG "" "NAME;SRC" "DEPENDS" ${ARGN})
   set(object ${CMAKE_CURRENT_BINARY_DIR}/${ARG_NAME}.o)

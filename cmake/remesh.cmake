@@ -6,22 +6,25 @@
 #
 # Headers are found from the repository root: #include "planner/values/box.h".
 
-# Where CMAKE_UNITY_BUILD is on (preset release: what newcomers and CI build) up to 32 files of a target (8 of a test) are compiled as one, for most
-# of a file's time goes to the headers of gRPC and protobuf: cold builds take half as long. Names in anonymous namespaces are
-# therefore one target's, not one file's. The other presets compile files one by one, and so prove that each stands alone.
+# Where CMAKE_UNITY_BUILD is on (preset release: what newcomers and CI build) up to 32 files of a
+# target (8 of a test) are compiled as one, for most of a file's time goes to the headers of gRPC
+# and protobuf: cold builds take half as long. Names in anonymous namespaces are therefore one
+# target's, not one file's. The other presets compile files one by one, and so prove that each
+# stands alone.
 
 set(REMESH_WARNINGS -Wall -Wextra -Wno-unused-parameter -Wno-missing-field-initializers -Werror=return-type
     -Werror=unused-result)
-# What is fuzzed tells the fuzzer where it has been. Generated code and the system's libraries do not: they are not what is tested.
-# Of UBSan's checks those of arithmetic: the others see what ASan sees, and double the time to compile.
+# What is fuzzed tells the fuzzer where it has been. Generated code and the system's libraries do
+# not: they are not what is tested. Of UBSan's checks those of arithmetic: the others see what ASan
+# sees, and double the time to compile.
 if(REMESH_FUZZ)
   set(REMESH_FUZZ_FLAGS -fno-sanitize-recover=all -fno-omit-frame-pointer
       -fsanitize=fuzzer-no-link,address,signed-integer-overflow,shift,integer-divide-by-zero,float-cast-overflow,bounds,bool,enum,return,unreachable)
 endif()
 
-# Headers that most files read are parsed once (cmake/precompiled/*.h). Not those of protobuf and gRPC: with them GCC 12 has 400 MB to
-# walk for each file, which takes longer than to parse them. Only GCC: clang builds what is fuzzed, and so proves that files include
-# what they use.
+# Headers that most files read are parsed once (cmake/precompiled/*.h). Not those of protobuf and
+# gRPC: with them GCC 12 has 400 MB to walk for each file, which takes longer than to parse them.
+# Only GCC: clang builds what is fuzzed, and so proves that files include what they use.
 option(REMESH_PRECOMPILE "Precompiled headers" ON)
 if(NOT CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   set(REMESH_PRECOMPILE OFF)
@@ -54,7 +57,8 @@ function(remesh_library)
   target_link_libraries(${ARG_NAME} PUBLIC ${ARG_DEPS} Threads::Threads)
 endfunction()
 
-# Code that runs seldom or waits: optimised less in a release, it compiles in two thirds to five sixths of the time.
+# Code that runs seldom or waits: optimised less in a release, it compiles in two thirds to five
+# sixths of the time.
 function(remesh_seldom_runs)
   foreach(target IN LISTS ARGN)
     target_compile_options(${target} PRIVATE $<$<CONFIG:Release>:-O1>)
