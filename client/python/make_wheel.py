@@ -2,8 +2,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Makes the wheel, without a network: make_wheel.py PROJECT ROOT DIST FILES.
 
-PROJECT: the folder with pyproject.toml and README.md. ROOT: holds the modules, written by hand or generated. FILES: a file that names those
-that belong into the wheel, one a line, relative to ROOT. DIST: the wheel goes there, and takes the place of an older one."""
+PROJECT: the folder with pyproject.toml and README.md. ROOT: holds the modules, written by hand or
+generated. FILES: a file that names those that belong into the wheel, one a line, relative to ROOT.
+DIST: the wheel goes there, and takes the place of an older one.
+"""
+
 import contextlib
 import os
 import pathlib
@@ -15,7 +18,9 @@ import warnings
 from setuptools import build_meta
 
 
-def main(project: pathlib.Path, root: pathlib.Path, dist: pathlib.Path, files: pathlib.Path) -> None:
+def main(
+    project: pathlib.Path, root: pathlib.Path, dist: pathlib.Path, files: pathlib.Path
+) -> None:
     with tempfile.TemporaryDirectory(prefix="remesh-wheel-") as folder:
         stage = pathlib.Path(folder)
         for name in ("pyproject.toml", "README.md"):
@@ -31,11 +36,16 @@ def main(project: pathlib.Path, root: pathlib.Path, dist: pathlib.Path, files: p
 
 
 def build(stage: pathlib.Path) -> str:
-    """The name of the wheel, which is in stage/dist. What setuptools prints goes to a file, and to stderr if it fails."""
+    """The name of the wheel, which is in stage/dist. What setuptools prints goes to a file, and to
+    stderr if it fails."""
     os.chdir(stage)
     with open(stage / "log", "w", encoding="utf-8") as log:
-        with contextlib.redirect_stdout(log), contextlib.redirect_stderr(log), warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of settings in pyproject.toml that setuptools calls new
+        with contextlib.redirect_stdout(log), contextlib.redirect_stderr(
+            log
+        ), warnings.catch_warnings():
+            warnings.simplefilter(
+                "ignore"
+            )  # of settings in pyproject.toml that setuptools calls new
             try:
                 return build_meta.build_wheel("dist")
             except BaseException:

@@ -1,12 +1,16 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""What HTTP/2 frames that are no calls cost the server and its other callers. Run by hand; prints a table.
+"""What HTTP/2 frames that are no calls cost the server and its other callers. Run by hand; prints a
+table.
 
-    PYTHONPATH=build/release/python tests/benchmark/frame_flood.py [--bin-dir build/release/bin] [--connections 4] [--seconds 20]
+    PYTHONPATH=build/release/python tests/benchmark/frame_flood.py [--bin-dir build/release/bin]
+    [--connections 4] [--seconds 20]
 
-For each kind of frame, connections from 127.0.0.2 send it without a pause, and connect again when they are ended. Meanwhile a caller
-from 127.0.0.1 asks for the list of workers, one call after the other: its answers a second, the longest wait, and the server's memory.
+For each kind of frame, connections from 127.0.0.2 send it without a pause, and connect again when
+they are ended. Meanwhile a caller from 127.0.0.1 asks for the list of workers, one call after the
+other: its answers a second, the longest wait, and the server's memory.
 """
+
 import argparse
 import multiprocessing
 import pathlib
@@ -18,11 +22,15 @@ import grpc
 from remesh.testing import CHANNEL_OPTIONS, LocalCluster
 from remesh.v1 import worker_pb2, worker_pb2_grpc
 
-PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes(3) + b"\x04\x00" + bytes(4)  # and empty SETTINGS
+PREFACE = (
+    b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes(3) + b"\x04\x00" + bytes(4)
+)  # and empty SETTINGS
 
 
 def frame(kind: int, payload: bytes, flags: int = 0, stream: int = 0) -> bytes:
-    return len(payload).to_bytes(3, "big") + bytes([kind, flags]) + stream.to_bytes(4, "big") + payload
+    return (
+        len(payload).to_bytes(3, "big") + bytes([kind, flags]) + stream.to_bytes(4, "big") + payload
+    )
 
 
 # What opens the flood, and what it repeats.
@@ -34,8 +42,12 @@ FLOODS = {
     "WINDOW_UPDATE": (b"", frame(8, b"\0\0\0\1")),
     "PRIORITY": (b"", frame(2, b"\0\0\0\0\1", stream=3)),
     "unknown type": (b"", frame(200, b"")),
-    # A literal header without a name in the table, repeated in the headers of one call that never end.
-    "CONTINUATION": (frame(1, b"\x00\x01a\x01b", stream=1), frame(9, b"\x00\x01a\x7f\x80\x3f" + bytes(8191 - 64), stream=1)),
+    # A literal header without a name in the table, repeated in the headers of one call that never
+    # end.
+    "CONTINUATION": (
+        frame(1, b"\x00\x01a\x01b", stream=1),
+        frame(9, b"\x00\x01a\x7f\x80\x3f" + bytes(8191 - 64), stream=1),
+    ),
 }
 
 
@@ -56,7 +68,10 @@ def flood(port: int, opening: bytes, repeated: bytes) -> None:
 
 def peak_mib(pid: int) -> int:
     status = pathlib.Path(f"/proc/{pid}/status").read_text()
-    return next(int(line.split()[1]) for line in status.splitlines() if line.startswith("VmHWM")) // 1024
+    return (
+        next(int(line.split()[1]) for line in status.splitlines() if line.startswith("VmHWM"))
+        // 1024
+    )
 
 
 def measure(bin_dir: pathlib.Path, kind: str, connections: int, seconds: float) -> str:
@@ -64,7 +79,14 @@ def measure(bin_dir: pathlib.Path, kind: str, connections: int, seconds: float) 
         stub = worker_pb2_grpc.WorkerServiceStub(channel)
         stub.ListWorkers(worker_pb2.ListWorkersRequest(), timeout=10)
         port = int(cluster.server_address.rsplit(":", 1)[1])
-        strangers = [multiprocessing.Process(target=flood, args=(port, *FLOODS[kind]), daemon=True) for _ in range(connections)] if FLOODS[kind] else []
+        strangers = (
+            [
+                multiprocessing.Process(target=flood, args=(port, *FLOODS[kind]), daemon=True)
+                for _ in range(connections)
+            ]
+            if FLOODS[kind]
+            else []
+        )
         for stranger in strangers:
             stranger.start()
         waits, start = [], time.monotonic()

@@ -1,12 +1,16 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""What connections that say nothing cost a server and a worker with a low limit of open files. Run by hand; prints a table.
+"""What connections that say nothing cost a server and a worker with a low limit of open files. Run
+by hand; prints a table.
 
-    PYTHONPATH=build/release/python tests/benchmark/idle_connections.py [--bin-dir build/release/bin] [--files 1024]
+    PYTHONPATH=build/release/python tests/benchmark/idle_connections.py [--bin-dir
+    build/release/bin] [--files 1024]
 
-Twice as many idle connections as files may be open, on the server's port, the worker's socket and its data port, then 50 readers of
-/metrics that do not read: seconds until a new client is answered while they stay, and after; the process's CPU and log meanwhile.
+Twice as many idle connections as files may be open, on the server's port, the worker's socket and
+its data port, then 50 readers of /metrics that do not read: seconds until a new client is answered
+while they stay, and after; the process's CPU and log meanwhile.
 """
+
 import argparse
 import os
 import pathlib
@@ -61,14 +65,20 @@ def timed(call) -> str:
 
 def call_server(cluster):
     with cluster.channel() as channel:
-        worker_pb2_grpc.WorkerServiceStub(channel).ListWorkers(worker_pb2.ListWorkersRequest(), timeout=PATIENCE_SECONDS,
-                                                               wait_for_ready=True)
+        worker_pb2_grpc.WorkerServiceStub(channel).ListWorkers(
+            worker_pb2.ListWorkersRequest(), timeout=PATIENCE_SECONDS, wait_for_ready=True
+        )
 
 
 def call_worker(cluster, host):
-    with grpc.insecure_channel(f"unix:{cluster.worker_socket(host)}", options=CHANNEL_OPTIONS) as channel:
+    with grpc.insecure_channel(
+        f"unix:{cluster.worker_socket(host)}", options=CHANNEL_OPTIONS
+    ) as channel:
         local_pb2_grpc.LocalServiceStub(channel).GetShards(
-            local_pb2.GetShardsRequest(state="jobs/a/states/b", generation=1), timeout=PATIENCE_SECONDS, wait_for_ready=True)
+            local_pb2.GetShardsRequest(state="jobs/a/states/b", generation=1),
+            timeout=PATIENCE_SECONDS,
+            wait_for_ready=True,
+        )
 
 
 def scrape(url):
@@ -120,12 +130,42 @@ def main():
             port = int(cluster.server_address.rsplit(":", 1)[1])
             data = int(re.search(r"data_address=127.0.0.1:(\d+)", worker.log.read_text())[1])
             metrics = int(re.search(r":(\d+)/", cluster.server_metrics_url)[1])
-            measure("slow readers of /metrics", server, ("127.0.0.1", metrics), 50, lambda: scrape(cluster.server_metrics_url),
-                    b"GET /metrics HTTP/1.1\r\nHost: a\r\n\r\n" * 20)
-            measure("silent on /metrics", server, ("127.0.0.1", metrics), 50, lambda: scrape(cluster.server_metrics_url))
-            measure("server's port", server, ("127.0.0.1", port), 2 * options.files, lambda: call_server(cluster))
-            measure("worker's socket", worker, cluster.worker_socket(host), 2 * options.files, lambda: call_worker(cluster, host))
-            measure("worker's data port", worker, ("127.0.0.1", data), 2 * options.files, lambda: call_worker(cluster, host))
+            measure(
+                "slow readers of /metrics",
+                server,
+                ("127.0.0.1", metrics),
+                50,
+                lambda: scrape(cluster.server_metrics_url),
+                b"GET /metrics HTTP/1.1\r\nHost: a\r\n\r\n" * 20,
+            )
+            measure(
+                "silent on /metrics",
+                server,
+                ("127.0.0.1", metrics),
+                50,
+                lambda: scrape(cluster.server_metrics_url),
+            )
+            measure(
+                "server's port",
+                server,
+                ("127.0.0.1", port),
+                2 * options.files,
+                lambda: call_server(cluster),
+            )
+            measure(
+                "worker's socket",
+                worker,
+                cluster.worker_socket(host),
+                2 * options.files,
+                lambda: call_worker(cluster, host),
+            )
+            measure(
+                "worker's data port",
+                worker,
+                ("127.0.0.1", data),
+                2 * options.files,
+                lambda: call_worker(cluster, host),
+            )
             print(f"idle again: server {watch(server)}; worker {watch(worker)}")
 
 

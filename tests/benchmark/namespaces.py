@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A cluster whose workers are in network namespaces of this machine, each behind a veth pair of its own. For suites; needs root, `ip` and `tc`."""
+"""A cluster whose workers are in network namespaces of this machine, each behind a veth pair of its
+own. For suites; needs root, `ip` and `tc`."""
 
 import contextlib
 import os
@@ -21,8 +22,8 @@ def skip_unless_possible():
 
 @contextlib.contextmanager
 def network(hosts, bits_per_second=None):
-    """Names of new namespaces, connected by a bridge, on which this namespace is GATEWAY. bits_per_second: what passes each way; None: all that the
-    machine can."""
+    """Names of new namespaces, connected by a bridge, on which this namespace is GATEWAY.
+    bits_per_second: what passes each way; None: all that the machine can."""
     names = [f"{BRIDGE}-{host}" for host in range(hosts)]
     with contextlib.ExitStack() as undo:
         _ip("link", "add", BRIDGE, "mtu", "9000", "type", "bridge")
@@ -39,7 +40,8 @@ def network(hosts, bits_per_second=None):
 
 
 def cluster(build, namespaces, **settings):
-    """A LocalCluster with a worker a namespace, by a script in the binary's place, and the server at GATEWAY. settings: LocalCluster's."""
+    """A LocalCluster with a worker a namespace, by a script in the binary's place, and the server
+    at GATEWAY. settings: LocalCluster's."""
     from remesh.testing import LocalCluster  # built by the suite's TARGETS
 
     class NamespaceCluster(LocalCluster):
@@ -49,10 +51,19 @@ def cluster(build, namespaces, **settings):
 
         def _start(self, name, binary, config):
             if name == "server":
-                return super()._start(name, binary, [line.replace("listen_address: 127.0.0.1", f"listen_address: {GATEWAY}") for line in config])
+                return super()._start(
+                    name,
+                    binary,
+                    [
+                        line.replace("listen_address: 127.0.0.1", f"listen_address: {GATEWAY}")
+                        for line in config
+                    ],
+                )
             host = self.host_names.index(name)
             script = self.root / f"{name}.sh"
-            script.write_text(f'#!/bin/sh\nexec ip netns exec {namespaces[host]} {pathlib.Path(binary).resolve()} "$@"\n')
+            script.write_text(
+                f'#!/bin/sh\nexec ip netns exec {namespaces[host]} {pathlib.Path(binary).resolve()} "$@"\n'
+            )
             script.chmod(0o755)
             return super()._start(name, script, [*config, f"data_bind_address: {PREFIX}{host + 1}"])
 
@@ -65,7 +76,22 @@ def _ip(*words):
 
 def _connect(host, name):
     outer = f"rmbench{host}"
-    _ip("link", "add", outer, "mtu", "9000", "type", "veth", "peer", "name", "eth0", "mtu", "9000", "netns", name)
+    _ip(
+        "link",
+        "add",
+        outer,
+        "mtu",
+        "9000",
+        "type",
+        "veth",
+        "peer",
+        "name",
+        "eth0",
+        "mtu",
+        "9000",
+        "netns",
+        name,
+    )
     _ip("link", "set", outer, "master", BRIDGE, "up")
     _ip("-n", name, "addr", "add", f"{PREFIX}{host + 1}/24", "dev", "eth0")
     _ip("-n", name, "link", "set", "lo", "up")

@@ -26,7 +26,9 @@ it anew.
 
 
 def output_of(*command):
-    return subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True).stdout.strip()
+    return subprocess.run(
+        command, cwd=ROOT, check=True, capture_output=True, text=True
+    ).stdout.strip()
 
 
 def cpu_model():
@@ -48,8 +50,10 @@ def circumstances(suite):
         commit += " with changes"
     today = datetime.datetime.now(datetime.timezone.utc).date()
     load = os.getloadavg()[1]
-    return (f"*{cpu_model()}, {cores} cores (load {load:.1f} while measuring), {memory_gib()} GiB, {platform.system()} {platform.machine()}; "
-            f"{compiler}, release preset; commit {commit}; {today}. Again: `scripts/bench {suite}`.*")
+    return (
+        f"*{cpu_model()}, {cores} cores (load {load:.1f} while measuring), {memory_gib()} GiB, {platform.system()} {platform.machine()}; "
+        f"{compiler}, release preset; commit {commit}; {today}. Again: `scripts/bench {suite}`.*"
+    )
 
 
 def with_section(page, suite, lines):
@@ -64,7 +68,10 @@ def with_section(page, suite, lines):
 
 def table(header, rows):
     """Lines of a Markdown table; cells are text, columns after the first stand right."""
-    lines = ["| " + " | ".join(header) + " |", "|" + "|".join(["---"] + ["---:"] * (len(header) - 1)) + "|"]
+    lines = [
+        "| " + " | ".join(header) + " |",
+        "|" + "|".join(["---"] + ["---:"] * (len(header) - 1)) + "|",
+    ]
     return lines + ["| " + " | ".join(row) + " |" for row in rows]
 
 

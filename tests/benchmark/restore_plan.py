@@ -9,6 +9,7 @@ over other meshes, with 8 worker devices a host and with 1. Prints the size of t
 seconds that its layout takes, and those of the plan: the server's answer to CreatePlan. A layout
 that is refused is printed with its reason.
 """
+
 import argparse
 import itertools
 import pathlib
@@ -22,8 +23,15 @@ from remesh import storage
 from remesh.v1 import plan_pb2, plan_pb2_grpc, topology_pb2
 
 ARRAYS, DEVICES_PER_HOST = 1137, 8
-SHAPES = [((8192, 8192), (1, None)), ((8192, 1024), (1, None)), ((8192, 28672), (1, None)),
-          ((28672, 8192), (None, 1)), ((8192,), (1,)), ((8192,), (None,)), ((), ())]
+SHAPES = [
+    ((8192, 8192), (1, None)),
+    ((8192, 1024), (1, None)),
+    ((8192, 28672), (1, None)),
+    ((28672, 8192), (None, 1)),
+    ((8192,), (1,)),
+    ((8192,), (None,)),
+    ((), ()),
+]
 SAVED = (8, 512)  # DP, FSDP
 RESTORED = [(16, 256), (4, 512), (8, 256), (2, 384)]
 
@@ -31,8 +39,10 @@ RESTORED = [(16, 256), (4, 512), (8, 256), (2, 384)]
 def job(mesh):
     """The arrays of a job, and the hosts of its processes."""
     classes = [holders(shape, mesh, axes) for shape, axes in SHAPES]
-    arrays = [storage.Array(f"params.layers.{i}.attention.wq.kernel", "bf16", classes[i % len(classes)])
-              for i in range(ARRAYS)]
+    arrays = [
+        storage.Array(f"params.layers.{i}.attention.wq.kernel", "bf16", classes[i % len(classes)])
+        for i in range(ARRAYS)
+    ]
     return arrays, list(range(mesh[0] * mesh[1] // DEVICES_PER_HOST))
 
 
@@ -48,12 +58,19 @@ def holders(shape, mesh, axes):
 
 
 def hosts_of(count, devices):
-    return [storage.Host(f"host-{i}", tuple(range(i * devices, (i + 1) * devices)), False) for i in range(count)]
+    return [
+        storage.Host(f"host-{i}", tuple(range(i * devices, (i + 1) * devices)), False)
+        for i in range(count)
+    ]
 
 
 def topology(hosts):
-    return topology_pb2.Topology(hosts=[
-        topology_pb2.Host(name=host.name, preset="hgx-h100", device_ids=host.devices) for host in hosts])
+    return topology_pb2.Topology(
+        hosts=[
+            topology_pb2.Host(name=host.name, preset="hgx-h100", device_ids=host.devices)
+            for host in hosts
+        ]
+    )
 
 
 def plan_spec(source, target, hosts):
@@ -84,7 +101,10 @@ def measure(stub, devices):
         print(f"{devices} worker devices a host: refused: {refused}")
         return
     seconds = time.monotonic() - start
-    print(f"{devices} worker devices a host: spec {source.ByteSize() / 1024:.0f} KiB, storage {seconds:.2f} s", flush=True)
+    print(
+        f"{devices} worker devices a host: spec {source.ByteSize() / 1024:.0f} KiB, storage {seconds:.2f} s",
+        flush=True,
+    )
     for mesh in RESTORED:
         arrays, restoring = job(mesh)
         start = time.monotonic()
@@ -94,32 +114,51 @@ def measure(stub, devices):
             print(f"  to {mesh[0]} x {mesh[1]}: refused: {refused}")
             continue
         wanted = time.monotonic() - start
-        request = plan_pb2.CreatePlanRequest(spec=plan_spec(source, target, hosts), validate_only=True)
+        request = plan_pb2.CreatePlanRequest(
+            spec=plan_spec(source, target, hosts), validate_only=True
+        )
         start = time.monotonic()
         try:
             summary = stub.CreatePlan(request, timeout=300).plan.summary
-            what = f"{summary.windows} windows, {summary.crossing_bytes / 2**30:.1f} GiB between hosts"
+            what = (
+                f"{summary.windows} windows, {summary.crossing_bytes / 2**30:.1f} GiB between hosts"
+            )
         except grpc.RpcError as refused:
             what = f"refused: {refused.details()}"
-        print(f"  to DP {mesh[0]} x FSDP {mesh[1]}: targets {wanted:.2f} s, {target.ByteSize() / 1024:.0f} KiB; "
-              f"plan {time.monotonic() - start:.2f} s; {what}", flush=True)
+        print(
+            f"  to DP {mesh[0]} x FSDP {mesh[1]}: targets {wanted:.2f} s, {target.ByteSize() / 1024:.0f} KiB; "
+            f"plan {time.monotonic() - start:.2f} s; {what}",
+            flush=True,
+        )
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--bin-dir", type=pathlib.Path, default=pathlib.Path("build/release/bin"))
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         ports = pathlib.Path(folder) / "ports"
-        argv = [options.bin_dir / "remesh-server", "--listen-address=127.0.0.1:0", "--metrics-address=",
-                "--log-level=warning", f"--port-file={ports}", f"--journal-path={folder}/journal.db",
-                f"--plan-store-path={folder}/plans.db"]
+        argv = [
+            options.bin_dir / "remesh-server",
+            "--listen-address=127.0.0.1:0",
+            "--metrics-address=",
+            "--log-level=warning",
+            f"--port-file={ports}",
+            f"--journal-path={folder}/journal.db",
+            f"--plan-store-path={folder}/plans.db",
+        ]
         with subprocess.Popen(argv) as server:
             try:
                 while not ports.exists() and server.poll() is None:
                     time.sleep(0.05)
-                named = dict(line.split(": ") for line in ports.read_text(encoding="ascii").splitlines())
-                with grpc.insecure_channel(f"127.0.0.1:{named['listen_port']}", [("grpc.max_send_message_length", -1)]) as channel:
+                named = dict(
+                    line.split(": ") for line in ports.read_text(encoding="ascii").splitlines()
+                )
+                with grpc.insecure_channel(
+                    f"127.0.0.1:{named['listen_port']}", [("grpc.max_send_message_length", -1)]
+                ) as channel:
                     for devices in (8, 1):
                         measure(plan_pb2_grpc.PlanServiceStub(channel), devices)
             finally:

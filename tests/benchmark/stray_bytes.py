@@ -1,13 +1,17 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""What strangers at the data ports cost moves: bytes that are no handshake, and connections that say nothing. Run by hand; prints a table.
+"""What strangers at the data ports cost moves: bytes that are no handshake, and connections that
+say nothing. Run by hand; prints a table.
 
-    PYTHONPATH=build/release/python tests/benchmark/stray_bytes.py [--bin-dir build/release/bin] [--strings 1000000] [--idle 1100]
+    PYTHONPATH=build/release/python tests/benchmark/stray_bytes.py [--bin-dir build/release/bin]
+    [--strings 1000000] [--idle 1100]
 
-Two hosts move 16 MB to and fro, first alone, then while `idle` connections stay at one host's data port and `strings` byte strings, a connection
-each, arrive at the other's: random ones, and first words of the handshake (worker/transport/tcp_handshake.h) with bytes changed, cut or added. Exits 1
+Two hosts move 16 MB to and fro, first alone, then while `idle` connections stay at one host's data
+port and `strings` byte strings, a connection each, arrive at the other's: random ones, and first
+words of the handshake (worker/transport/tcp_handshake.h) with bytes changed, cut or added. Exits 1
 when a move fails, or a worker logs more than a line a second.
 """
+
 import argparse
 import dataclasses
 import pathlib
@@ -35,6 +39,7 @@ PATIENCE_SECONDS = 10
 @dataclasses.dataclass
 class Told:
     """What strangers have said so far."""
+
     left: int
     said: int = 0
     refused: int = 0  # no connection, or it ended before all was said
@@ -58,11 +63,14 @@ def stray(words: random.Random) -> bytes:
     hello = bytearray(MAGIC + words.randbytes(HELLO_BYTES - len(MAGIC)))
     for _ in range(words.randrange(3)):
         hello[words.randrange(len(hello))] = words.randrange(256)
-    return bytes(hello[:words.randrange(1, len(hello) + 1)]) + words.randbytes(words.randrange(3) * 40)
+    return bytes(hello[: words.randrange(1, len(hello) + 1)]) + words.randbytes(
+        words.randrange(3) * 40
+    )
 
 
 def say(port: int, source: str, words: bytes) -> bool:
-    """Whether the worker listened: it sent its challenge, and ended the connection when it had heard the words."""
+    """Whether the worker listened: it sent its challenge, and ended the connection when it had
+    heard the words."""
     with socket.socket() as stranger:
         stranger.settimeout(PATIENCE_SECONDS)
         challenged = False
@@ -85,7 +93,9 @@ def babble(port: int, number: int, told: Told) -> None:
     for turn in range(sys.maxsize):
         if not told.take():
             return
-        told.note(say(port, f"127.0.{1 + number}.{1 + turn % 250}", stray(words)))  # ports stay taken for a minute
+        told.note(
+            say(port, f"127.0.{1 + number}.{1 + turn % 250}", stray(words))
+        )  # ports stay taken for a minute
 
 
 def stay(port: int, count: int) -> list:
@@ -104,9 +114,20 @@ class Mover:
     """Moves a state between rows and columns, again and again."""
 
     def __init__(self, cluster):
-        self._case = suite_wire.Case("", 2, 1, 1, [ROWS, ROWS], "u8",
-                                     ("{devices=[2,1]<=[2]}", "{devices=[1,2]<=[2]}"), (range(2), range(2)))
-        self._trainers = [Trainer(cluster.server_address, cluster.worker_socket(host)) for host in cluster.host_names]
+        self._case = suite_wire.Case(
+            "",
+            2,
+            1,
+            1,
+            [ROWS, ROWS],
+            "u8",
+            ("{devices=[2,1]<=[2]}", "{devices=[1,2]<=[2]}"),
+            (range(2), range(2)),
+        )
+        self._trainers = [
+            Trainer(cluster.server_address, cluster.worker_socket(host))
+            for host in cluster.host_names
+        ]
         suite_wire._create(self._trainers, cluster, self._case)
         self._generation = 0
 
@@ -120,8 +141,10 @@ def lines(cluster) -> int:
 
 
 def told_of(name, moves, log_lines, seconds) -> str:
-    return (f"{name:28} {len(moves)} moves in {seconds:.0f} s, median {1e3 * statistics.median(moves):.0f} ms, longest "
-            f"{1e3 * max(moves):.0f} ms; {log_lines / seconds / 2:.2f} log lines a second and worker")
+    return (
+        f"{name:28} {len(moves)} moves in {seconds:.0f} s, median {1e3 * statistics.median(moves):.0f} ms, longest "
+        f"{1e3 * max(moves):.0f} ms; {log_lines / seconds / 2:.2f} log lines a second and worker"
+    )
 
 
 def main():
@@ -132,26 +155,40 @@ def main():
     options = parser.parse_args()
     resource.setrlimit(resource.RLIMIT_NOFILE, (resource.getrlimit(resource.RLIMIT_NOFILE)[1],) * 2)
     with LocalCluster(options.bin_dir, hosts=2, buffer_bytes=8 * ROWS * ROWS) as cluster:
-        ports = [int(re.search(r"data_address=127.0.0.1:(\d+)", cluster.workers[host].log.read_text())[1]) for host in cluster.host_names]
+        ports = [
+            int(
+                re.search(r"data_address=127.0.0.1:(\d+)", cluster.workers[host].log.read_text())[1]
+            )
+            for host in cluster.host_names
+        ]
         mover = Mover(cluster)
         for _ in range(3):
             mover.move()
         before, begun = lines(cluster), time.monotonic()
         alone = [mover.move() for _ in range(30)]
-        print(told_of("alone", alone, lines(cluster) - before, time.monotonic() - begun), flush=True)
+        print(
+            told_of("alone", alone, lines(cluster) - before, time.monotonic() - begun), flush=True
+        )
         quiet = (lines(cluster) - before) / len(alone)
 
         idle, told = stay(ports[0], options.idle), Told(options.strings)
         before, begun, beside = lines(cluster), time.monotonic(), []
-        senders = [threading.Thread(target=babble, args=(ports[1], n, told), daemon=True) for n in range(SENDERS)]
+        senders = [
+            threading.Thread(target=babble, args=(ports[1], n, told), daemon=True)
+            for n in range(SENDERS)
+        ]
         for sender in senders:
             sender.start()
         while any(sender.is_alive() for sender in senders):
             beside.append(mover.move())
         seconds = time.monotonic() - begun
-        strange = lines(cluster) - before - quiet * len(beside)  # what moves log by themselves does not count
+        strange = (
+            lines(cluster) - before - quiet * len(beside)
+        )  # what moves log by themselves does not count
         print(told_of("beside strangers", beside, strange, seconds))
-        print(f"{told.said} strings heard, {told.refused} not, {told.said / seconds:.0f} a second; {len(idle)} idle connections")
+        print(
+            f"{told.said} strings heard, {told.refused} not, {told.said / seconds:.0f} a second; {len(idle)} idle connections"
+        )
         del idle
     sys.exit(strange / 2 > seconds)
 

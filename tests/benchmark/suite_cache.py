@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The plan cache's section: how fast a real server on loopback answers what it knows, and what that takes."""
+"""The plan cache's section: how fast a real server on loopback answers what it knows, and what that
+takes."""
 
 import json
 import os
@@ -18,7 +19,8 @@ TARGETS = ["remesh-server", "cache-bench", "python_proto"]
 ROUNDS = 5
 LIMIT_MIB = 64
 DISTINCT = 10_000
-# What a server under a full cache may take beyond the limit: binary, gRPC, planning threads, what the allocator keeps.
+# What a server under a full cache may take beyond the limit: binary, gRPC, planning threads, what
+# the allocator keeps.
 CONSTANT_MIB = 96
 
 LEGEND = """A real `remesh-server` and a C++ client on loopback of the same machine, which share its cores. *By name* is `GetPlan` in its default
@@ -33,18 +35,38 @@ def measure(build, arguments):
     load = " ".join(f"{x:.1f}" for x in os.getloadavg())
     warm, first = measure_answers(build)
     memory = measure_memory(build)
-    legend = LEGEND.format(arrays="1,137", kib=round(first["miss"]["request_bytes"] / 1024), rounds=ROUNDS, load=load)
-    lines = [legend, "", *table(["figure", "limit", "measured", "holds"], acceptance_rows(warm, first, memory))]
+    legend = LEGEND.format(
+        arrays="1,137", kib=round(first["miss"]["request_bytes"] / 1024), rounds=ROUNDS, load=load
+    )
+    lines = [
+        legend,
+        "",
+        *table(["figure", "limit", "measured", "holds"], acceptance_rows(warm, first, memory)),
+    ]
     lines += ["", "With 64 clients at once, each with a connection and one call at a time:", ""]
-    lines += table(["", "calls a second", "p50 ms", "p99 ms"], [
-        [name, f"{middle(warm[key], 'calls_per_second'):.0f}", f"{1e3 * middle(warm[key], 'p50_seconds'):.2f}",
-         f"{1e3 * middle(warm[key], 'p99_seconds'):.2f}"]
-        for name, key in [("by name", "name-load"), ("by content", "content-load")]])
-    lines += ["", f"The first answer of a server (one call, with its connection made): planned in {1e3 * first['miss']['seconds']:.1f} ms; "
-              f"after a restart from disk in {1e3 * first['disk']['seconds']:.1f} ms."]
-    lines += ["", f"Memory, with `plan_cache_bytes: {LIMIT_MIB}MiB` and {DISTINCT:,} distinct plans of Llama-3.1-8B asked for once each in "
-              f"{memory['seconds']:.0f} s: resident {memory['before_mib']:.0f} MiB before, {memory['after_mib']:.0f} MiB after, at most "
-              f"{memory['peak_mib']:.0f} MiB; the cache then holds {memory['entries']:,} plans and counts {memory['bytes_mib']:.1f} MiB for them."]
+    lines += table(
+        ["", "calls a second", "p50 ms", "p99 ms"],
+        [
+            [
+                name,
+                f"{middle(warm[key], 'calls_per_second'):.0f}",
+                f"{1e3 * middle(warm[key], 'p50_seconds'):.2f}",
+                f"{1e3 * middle(warm[key], 'p99_seconds'):.2f}",
+            ]
+            for name, key in [("by name", "name-load"), ("by content", "content-load")]
+        ],
+    )
+    lines += [
+        "",
+        f"The first answer of a server (one call, with its connection made): planned in {1e3 * first['miss']['seconds']:.1f} ms; "
+        f"after a restart from disk in {1e3 * first['disk']['seconds']:.1f} ms.",
+    ]
+    lines += [
+        "",
+        f"Memory, with `plan_cache_bytes: {LIMIT_MIB}MiB` and {DISTINCT:,} distinct plans of Llama-3.1-8B asked for once each in "
+        f"{memory['seconds']:.0f} s: resident {memory['before_mib']:.0f} MiB before, {memory['after_mib']:.0f} MiB after, at most "
+        f"{memory['peak_mib']:.0f} MiB; the cache then holds {memory['entries']:,} plans and counts {memory['bytes_mib']:.1f} MiB for them.",
+    ]
     return lines
 
 
@@ -52,11 +74,13 @@ def measure_answers(build):
     """(rounds of each way to ask, what first calls took)."""
     with server(build) as cluster:
         first = {"miss": bench(build, cluster, "first")}
-        warm = {"name": bench(build, cluster, "name-latency", "--calls=2000"),
-                "content": bench(build, cluster, "content-latency", "--calls=200"),
-                "reworded": bench(build, cluster, "reworded-latency", "--calls=100"),
-                "name-load": bench(build, cluster, "name-load", "--seconds=4"),
-                "content-load": bench(build, cluster, "content-load", "--seconds=4")}
+        warm = {
+            "name": bench(build, cluster, "name-latency", "--calls=2000"),
+            "content": bench(build, cluster, "content-latency", "--calls=200"),
+            "reworded": bench(build, cluster, "reworded-latency", "--calls=100"),
+            "name-load": bench(build, cluster, "name-load", "--seconds=4"),
+            "content-load": bench(build, cluster, "content-load", "--seconds=4"),
+        }
         cluster.stop_server()
         cluster.start_server()
         first["disk"] = bench(build, cluster, "first")
@@ -75,21 +99,36 @@ def measure_memory(build):
         result = bench(build, cluster, "distinct", f"--count={DISTINCT}", timeout_seconds=1800)
         time.sleep(1)  # the server counts a few times a second
         series = scrape(cluster)
-        return {"seconds": result["seconds"], "before_mib": before / 1024, "after_mib": status_kib(cluster, "VmRSS") / 1024,
-                "peak_mib": status_kib(cluster, "VmHWM") / 1024,
-                "entries": int(series['remesh_plan_cache_entries{tier="memory"}']),
-                "bytes_mib": series['remesh_plan_cache_bytes{tier="memory"}'] / 2**20}
+        return {
+            "seconds": result["seconds"],
+            "before_mib": before / 1024,
+            "after_mib": status_kib(cluster, "VmRSS") / 1024,
+            "peak_mib": status_kib(cluster, "VmHWM") / 1024,
+            "entries": int(series['remesh_plan_cache_entries{tier="memory"}']),
+            "bytes_mib": series['remesh_plan_cache_bytes{tier="memory"}'] / 2**20,
+        }
 
 
 def server(build, *config):
     from remesh.testing import LocalCluster  # built by TARGETS
+
     return LocalCluster(build / "bin", 0, server_config=["log_level: warning", *config])
 
 
 def bench(build, cluster, what, *options, timeout_seconds=600):
     print(what, file=sys.stderr)
-    command = [build / "bin" / "cache-bench", f"--server={cluster.server_address}", f"--rounds={ROUNDS}", *options, what]
-    return json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True, timeout=timeout_seconds).stdout)
+    command = [
+        build / "bin" / "cache-bench",
+        f"--server={cluster.server_address}",
+        f"--rounds={ROUNDS}",
+        *options,
+        what,
+    ]
+    return json.loads(
+        subprocess.run(
+            command, check=True, stdout=subprocess.PIPE, text=True, timeout=timeout_seconds
+        ).stdout
+    )
 
 
 def status_kib(cluster, key):
@@ -112,18 +151,43 @@ def best(rounds, key):
 
 
 def acceptance_rows(warm, first, memory):
-    for label, rounds, key, limit in [("by name, p50", warm["name"], "p50_seconds", 0.2), ("by name, p99", warm["name"], "p99_seconds", 1),
-                                      ("by content, p50", warm["content"], "p50_seconds", 5)]:
+    for label, rounds, key, limit in [
+        ("by name, p50", warm["name"], "p50_seconds", 0.2),
+        ("by name, p99", warm["name"], "p99_seconds", 1),
+        ("by content, p50", warm["content"], "p50_seconds", 5),
+    ]:
         value = 1e3 * middle(rounds, key)
-        yield [label, f"≤ {limit} ms", f"{value:.3f} ms ({1e3 * best(rounds, key):.3f})", holds(value <= limit)]
-    for label, rounds, key in [("by content, p99", warm["content"], "p99_seconds"), ("reworded, p50", warm["reworded"], "p50_seconds"),
-                               ("reworded, p99", warm["reworded"], "p99_seconds")]:
-        yield [label, "–", f"{1e3 * middle(rounds, key):.3f} ms ({1e3 * best(rounds, key):.3f})", ""]
+        yield [
+            label,
+            f"≤ {limit} ms",
+            f"{value:.3f} ms ({1e3 * best(rounds, key):.3f})",
+            holds(value <= limit),
+        ]
+    for label, rounds, key in [
+        ("by content, p99", warm["content"], "p99_seconds"),
+        ("reworded, p50", warm["reworded"], "p50_seconds"),
+        ("reworded, p99", warm["reworded"], "p99_seconds"),
+    ]:
+        yield [
+            label,
+            "–",
+            f"{1e3 * middle(rounds, key):.3f} ms ({1e3 * best(rounds, key):.3f})",
+            "",
+        ]
     cold = first["cold"]
-    yield [f"{cold['calls']:,} equal cold requests at once: planned", "1", str(cold["planned"]), holds(cold["planned"] == 1)]
+    yield [
+        f"{cold['calls']:,} equal cold requests at once: planned",
+        "1",
+        str(cold["planned"]),
+        holds(cold["planned"] == 1),
+    ]
     limit = LIMIT_MIB + CONSTANT_MIB
-    yield [f"{DISTINCT:,} plans through {LIMIT_MIB} MiB of cache: most resident", f"≤ {LIMIT_MIB} + {CONSTANT_MIB} MiB",
-           f"{memory['peak_mib']:.0f} MiB", holds(memory["peak_mib"] <= limit)]
+    yield [
+        f"{DISTINCT:,} plans through {LIMIT_MIB} MiB of cache: most resident",
+        f"≤ {LIMIT_MIB} + {CONSTANT_MIB} MiB",
+        f"{memory['peak_mib']:.0f} MiB",
+        holds(memory["peak_mib"] <= limit),
+    ]
 
 
 def holds(does):

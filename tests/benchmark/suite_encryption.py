@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What data_encryption costs: messages between two processes over the worker's TCP transport, in the clear and under AES-256-GCM in turn."""
+"""What data_encryption costs: messages between two processes over the worker's TCP transport, in
+the clear and under AES-256-GCM in turn."""
 
 import re
 import statistics
@@ -23,12 +24,40 @@ def measure(build, arguments):
     measured = {}
     for _ in range(ROUNDS):
         for flag in ("", "--encrypt"):
-            output = subprocess.run([build / "benchmark" / "transport_benchmark", *flag.split()], check=True, capture_output=True, text=True).stdout
+            output = subprocess.run(
+                [build / "benchmark" / "transport_benchmark", *flag.split()],
+                check=True,
+                capture_output=True,
+                text=True,
+            ).stdout
             for kib, rate, per_second in LINE.findall(output):
                 measured.setdefault((int(kib), flag), []).append((float(rate), float(per_second)))
     rows = []
     for kib in sorted({kib for kib, _ in measured}):
-        clear, sealed = ([statistics.median(column) for column in zip(*measured[kib, flag])] for flag in ("", "--encrypt"))
-        rows.append([f"{kib} KiB", f"{clear[0]:.2f}", f"{sealed[0]:.2f}", f"{clear[1]:.2f}", f"{sealed[1]:.2f}"])
-    return [LEGEND.format(rounds=ROUNDS), "",
-            *table(["messages of", "GB/s in the clear", "encrypted", "GB a processor second in the clear", "encrypted"], rows)]
+        clear, sealed = (
+            [statistics.median(column) for column in zip(*measured[kib, flag])]
+            for flag in ("", "--encrypt")
+        )
+        rows.append(
+            [
+                f"{kib} KiB",
+                f"{clear[0]:.2f}",
+                f"{sealed[0]:.2f}",
+                f"{clear[1]:.2f}",
+                f"{sealed[1]:.2f}",
+            ]
+        )
+    return [
+        LEGEND.format(rounds=ROUNDS),
+        "",
+        *table(
+            [
+                "messages of",
+                "GB/s in the clear",
+                "encrypted",
+                "GB a processor second in the clear",
+                "encrypted",
+            ],
+            rows,
+        ),
+    ]

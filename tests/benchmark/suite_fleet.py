@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The section of large fleets: what hosts cost the server when they register, are idle, move a state, and come back.
+"""The section of large fleets: what hosts cost the server when they register, are idle, move a
+state, and come back.
 
-    scripts/bench fleet [HOSTS...]    numbers of hosts; default: 1000 4000 16384 for Registers, 1024 2048 16384 for moves
+scripts/bench fleet [HOSTS...]    numbers of hosts; default: 1000 4000 16384 for Registers, 1024
+2048 16384 for moves
 """
 
 import contextlib
@@ -45,11 +47,17 @@ def measure(build, arguments):
         for row in rows_of(build, hosts):
             print(" | ".join(row), flush=True)
             rows.append(row)
-    return [LEGEND.format(devices=DEVICES, arrays=ARRAYS, load=load), "", *table(["figure", "limit", "measured", "holds"], rows)]
+    return [
+        LEGEND.format(devices=DEVICES, arrays=ARRAYS, load=load),
+        "",
+        *table(["figure", "limit", "measured", "holds"], rows),
+    ]
 
 
 def rows_of(build, hosts):
-    with tempfile.TemporaryDirectory(prefix="fleet-") as folder, Server(build, pathlib.Path(folder)) as server:
+    with tempfile.TemporaryDirectory(prefix="fleet-") as folder, Server(
+        build, pathlib.Path(folder)
+    ) as server:
         with Fleet(build, server, hosts) as fleet:
             yield from register_rows(server, fleet, hosts)
             yield from idle_rows(server, hosts)
@@ -66,20 +74,29 @@ def rows_of(build, hosts):
 
 # ---- what is measured ----
 
+
 def register_rows(server, fleet, hosts):
     before = server.cpu_seconds()
     attached = fleet.ask("attach")
     cpu = 1e3 * (server.cpu_seconds() - before) / hosts
-    yield [f"{hosts:,} hosts: CPU of a Register", f"≤ {REGISTER_LIMIT_MS} ms", f"{cpu:.2f} ms ({attached['seconds']:.1f} s for all)",
-           holds(cpu <= REGISTER_LIMIT_MS)]
+    yield [
+        f"{hosts:,} hosts: CPU of a Register",
+        f"≤ {REGISTER_LIMIT_MS} ms",
+        f"{cpu:.2f} ms ({attached['seconds']:.1f} s for all)",
+        holds(cpu <= REGISTER_LIMIT_MS),
+    ]
 
 
 def idle_rows(server, hosts):
     before = server.cpu_seconds()
     time.sleep(IDLE_SECONDS)
     cores = (server.cpu_seconds() - before) / IDLE_SECONDS
-    yield [f"{hosts:,} hosts, idle: cores, CPU of a heartbeat", "≤ 0.4, ≤ 25 µs", f"{cores:.2f}, {1e6 * cores * HEARTBEAT_SECONDS / hosts:.0f} µs",
-           holds(cores <= 0.4 and cores * HEARTBEAT_SECONDS / hosts <= 25e-6)]
+    yield [
+        f"{hosts:,} hosts, idle: cores, CPU of a heartbeat",
+        "≤ 0.4, ≤ 25 µs",
+        f"{cores:.2f}, {1e6 * cores * HEARTBEAT_SECONDS / hosts:.0f} µs",
+        holds(cores <= 0.4 and cores * HEARTBEAT_SECONDS / hosts <= 25e-6),
+    ]
     yield [f"{hosts:,} hosts, idle: resident", "–", f"{server.memory('VmRSS'):.0f} MB", ""]
 
 
@@ -100,17 +117,32 @@ def move_rows(server, fleet, client, hosts):
         seen = fleet.total
         limits = MOVE_LIMITS.get(hosts)
         what = f"{hosts:,} hosts, {'one host less' if generation == 1 else 'and back'}"
-        yield [f"{what}: CPU", f"≤ {limits[0]} s" if limits else "–", f"{cpu:.2f} s (SUCCEEDED after {seconds:.1f} s)", holds(cpu <= limits[0]) if limits else ""]
-        yield [f"{what}: peak over idle", f"≤ {limits[1]} MB" if limits else "–", f"{more:.0f} MB", holds(more <= limits[1]) if limits else ""]
+        yield [
+            f"{what}: CPU",
+            f"≤ {limits[0]} s" if limits else "–",
+            f"{cpu:.2f} s (SUCCEEDED after {seconds:.1f} s)",
+            holds(cpu <= limits[0]) if limits else "",
+        ]
+        yield [
+            f"{what}: peak over idle",
+            f"≤ {limits[1]} MB" if limits else "–",
+            f"{more:.0f} MB",
+            holds(more <= limits[1]) if limits else "",
+        ]
         kib = seen["prepare_bytes"] / max(1, seen["prepares"]) / 1024
-        yield [f"{what}: Prepares", f"≤ {PREPARE_LIMIT_KIB} KiB a host",
-               f"{kib:.1f} KiB a host, largest {seen['largest_prepare'] / 1024:.1f} KiB, {seen['prepare_bytes'] / 1e6:.1f} MB in all",
-               holds(seen["largest_prepare"] <= PREPARE_LIMIT_KIB * 1024)]
+        yield [
+            f"{what}: Prepares",
+            f"≤ {PREPARE_LIMIT_KIB} KiB a host",
+            f"{kib:.1f} KiB a host, largest {seen['largest_prepare'] / 1024:.1f} KiB, {seen['prepare_bytes'] / 1e6:.1f} MB in all",
+            holds(seen["largest_prepare"] <= PREPARE_LIMIT_KIB * 1024),
+        ]
 
 
 def all_to_all_rows(build, hosts):
     """Rows to columns, on one device of each host: every host exchanges with every other."""
-    with tempfile.TemporaryDirectory(prefix="fleet-") as folder, Server(build, pathlib.Path(folder)) as server, Fleet(build, server, hosts) as fleet:
+    with tempfile.TemporaryDirectory(prefix="fleet-") as folder, Server(
+        build, pathlib.Path(folder)
+    ) as server, Fleet(build, server, hosts) as fleet:
         fleet.ask("attach")
         client = Client(server, rows, columns, shape=[hosts, hosts], arrays=1)
         client.create_state(hosts)
@@ -124,13 +156,17 @@ def all_to_all_rows(build, hosts):
         fleet.wait_until("every host committed", lambda: fleet.commits >= hosts)
         client.wait_succeeded(fleet)
         cpu, more, seen = server.cpu_seconds() - cpu, server.memory("VmHWM") - idle, fleet.total
-    yield [f"{hosts:,} hosts, all to all: peak over idle", f"≤ {ALL_TO_ALL_LIMIT_MB} MB",
-           f"{more:.0f} MB ({cpu:.1f} s of CPU; Prepares: largest {seen['largest_prepare'] / 1024:.0f} KiB, {seen['prepare_bytes'] / 1e6:.0f} MB in all)",
-           holds(more <= ALL_TO_ALL_LIMIT_MB)]
+    yield [
+        f"{hosts:,} hosts, all to all: peak over idle",
+        f"≤ {ALL_TO_ALL_LIMIT_MB} MB",
+        f"{more:.0f} MB ({cpu:.1f} s of CPU; Prepares: largest {seen['largest_prepare'] / 1024:.0f} KiB, {seen['prepare_bytes'] / 1e6:.0f} MB in all)",
+        holds(more <= ALL_TO_ALL_LIMIT_MB),
+    ]
 
 
 def program_rows(server, fleet, client, hosts):
-    """A third move, for which each host fetches its program, while a job of 4 hosts asks for a move of its own that is planned already."""
+    """A third move, for which each host fetches its program, while a job of 4 hosts asks for a move
+    of its own that is planned already."""
     other = Client(server, state="jobs/other/states/s")
     other.create_state(4)
     fleet.wait_until("the other state sealed", lambda: other.phase() == "READY")
@@ -149,10 +185,19 @@ def program_rows(server, fleet, client, hosts):
     served = served or time.monotonic() - begin
     client.wait_succeeded(fleet)
     limit = 3 if hosts == 2048 else None
-    yield [f"{hosts:,} hosts: programs of all hosts served", f"≤ {limit} s" if limit else "–",
-           f"{served:.1f} s ({fleet.total['program_bytes'] / 1e6:.1f} MB)", holds(served <= limit) if limit else ""]
+    yield [
+        f"{hosts:,} hosts: programs of all hosts served",
+        f"≤ {limit} s" if limit else "–",
+        f"{served:.1f} s ({fleet.total['program_bytes'] / 1e6:.1f} MB)",
+        holds(served <= limit) if limit else "",
+    ]
     p99 = 1e3 * sorted(waits)[len(waits) * 99 // 100]
-    yield [f"{hosts:,} hosts: cached StartExecution of a 4-host job beside it, p99", "≤ 100 ms", f"{p99:.0f} ms ({len(waits)} calls)", holds(p99 <= 100)]
+    yield [
+        f"{hosts:,} hosts: cached StartExecution of a 4-host job beside it, p99",
+        "≤ 100 ms",
+        f"{p99:.0f} ms ({len(waits)} calls)",
+        holds(p99 <= 100),
+    ]
 
 
 def restart_rows(server, fleet, client, hosts):
@@ -166,16 +211,23 @@ def restart_rows(server, fleet, client, hosts):
     cpu = server.cpu_seconds()
     phase = Client(server).phase()
     limit = 7 if hosts == 16384 else None
-    yield [f"{hosts:,} hosts back after kill -9: from the start of the server", f"≤ {limit} s" if limit else "–",
-           f"{seconds:.1f} s ({listens - begin:.1f} s until it listens, {cpu:.1f} s of CPU; {back['attached']:,} attached, state {phase})",
-           holds(seconds <= limit and phase == "READY") if limit else ""]
+    yield [
+        f"{hosts:,} hosts back after kill -9: from the start of the server",
+        f"≤ {limit} s" if limit else "–",
+        f"{seconds:.1f} s ({listens - begin:.1f} s until it listens, {cpu:.1f} s of CPU; {back['attached']:,} attached, state {phase})",
+        holds(seconds <= limit and phase == "READY") if limit else "",
+    ]
 
 
 def start_rows(server):
     """Shutdown, and start on a journal with all hosts. The workers have gone."""
     hosts = server.hosts
-    yield [f"{hosts:,} hosts in the journal: shutdown; start", "≤ 3 s each", f"{server.stop_seconds:.1f} s; {server.start_seconds:.1f} s",
-           holds(server.stop_seconds <= 3 and server.start_seconds <= 3)]
+    yield [
+        f"{hosts:,} hosts in the journal: shutdown; start",
+        "≤ 3 s each",
+        f"{server.stop_seconds:.1f} s; {server.start_seconds:.1f} s",
+        holds(server.stop_seconds <= 3 and server.start_seconds <= 3),
+    ]
 
 
 def holds(does):
@@ -184,9 +236,14 @@ def holds(does):
 
 # ---- processes ----
 
+
 def on_core(core):
     """A command's prefix that keeps it on one core; nothing where there is one core only."""
-    return ["taskset", "-c", str(core)] if shutil.which("taskset") and (os.cpu_count() or 1) > 1 else []
+    return (
+        ["taskset", "-c", str(core)]
+        if shutil.which("taskset") and (os.cpu_count() or 1) > 1
+        else []
+    )
 
 
 class Server:
@@ -201,12 +258,25 @@ class Server:
         ports = self._folder / "ports"
         ports.unlink(missing_ok=True)
         config = self._folder / "config.yaml"
-        config.write_text("\n".join([f"listen_address: 127.0.0.1:{self._port}", "metrics_address: ''", "log_level: warning",
-                                     "connections_per_address: 1000", f"journal_path: {self._folder / 'journal.db'}", f"port_file: {ports}",
-                                     *self._settings, ""]))
+        config.write_text(
+            "\n".join(
+                [
+                    f"listen_address: 127.0.0.1:{self._port}",
+                    "metrics_address: ''",
+                    "log_level: warning",
+                    "connections_per_address: 1000",
+                    f"journal_path: {self._folder / 'journal.db'}",
+                    f"port_file: {ports}",
+                    *self._settings,
+                    "",
+                ]
+            )
+        )
         begin = time.monotonic()
         with open(self._folder / "log", "ab") as log:
-            self.process = subprocess.Popen([*on_core(0), self._binary, "--config", config], stderr=log)
+            self.process = subprocess.Popen(
+                [*on_core(0), self._binary, "--config", config], stderr=log
+            )
         while not ports.exists():
             if self.process.poll() is not None:
                 sys.exit((self._folder / "log").read_text()[-2000:])
@@ -245,7 +315,11 @@ class Server:
 
     def memory(self, key):
         """VmRSS: resident now; VmHWM: the most since reset_peak(). In MB."""
-        return int(re.search(rf"^{key}:\s*(\d+)", self._proc("status").read_text(), re.M)[1]) * 1024 / 1e6
+        return (
+            int(re.search(rf"^{key}:\s*(\d+)", self._proc("status").read_text(), re.M)[1])
+            * 1024
+            / 1e6
+        )
 
     def reset_peak(self):
         self._proc("clear_refs").write_text("5")
@@ -260,8 +334,22 @@ class Fleet:
     def __init__(self, build, server, hosts):
         server.hosts = hosts
         self.process = subprocess.Popen(
-            [*on_core(1), build / "bin" / "fleet-workers", "--server", server.address, "--hosts", str(hosts), "--devices", str(DEVICES),
-             "--heartbeat-seconds", str(HEARTBEAT_SECONDS)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+            [
+                *on_core(1),
+                build / "bin" / "fleet-workers",
+                "--server",
+                server.address,
+                "--hosts",
+                str(hosts),
+                "--devices",
+                str(DEVICES),
+                "--heartbeat-seconds",
+                str(HEARTBEAT_SECONDS),
+            ],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
         self.total = {}
 
     def ask(self, line):
@@ -278,7 +366,9 @@ class Fleet:
         self.process.stdin.flush()
         for key, value in json.loads(self.process.stdout.readline()).items():
             more = self.total.get(key, 0) if key not in ("attached", "largest_prepare") else 0
-            self.total[key] = max(self.total.get(key, 0), value) if key == "largest_prepare" else value + more
+            self.total[key] = (
+                max(self.total.get(key, 0), value) if key == "largest_prepare" else value + more
+            )
         if self.total["aborts"]:
             sys.exit("an attempt was aborted")
 
@@ -315,23 +405,42 @@ class Client:
         import grpc
         from remesh.testing import CHANNEL_OPTIONS
         from remesh.v1 import reshard_pb2_grpc, state_pb2_grpc
-        channel = grpc.insecure_channel(server.address, [*CHANNEL_OPTIONS, ("grpc.use_local_subchannel_pool", 1)])
+
+        channel = grpc.insecure_channel(
+            server.address, [*CHANNEL_OPTIONS, ("grpc.use_local_subchannel_pool", 1)]
+        )
         self._states = state_pb2_grpc.StateServiceStub(channel)
         self._reshards = reshard_pb2_grpc.ReshardServiceStub(channel)
-        self._source, self._target, self._shape, self._arrays = source or flat, target or flat, shape, arrays
+        self._source, self._target, self._shape, self._arrays = (
+            source or flat,
+            target or flat,
+            shape,
+            arrays,
+        )
 
     def create_state(self, hosts):
         from remesh.v1 import state_pb2
-        self._arrays = min(self._arrays, 2_000_000 // (hosts * DEVICES))  # a state may have as many shards
+
+        self._arrays = min(
+            self._arrays, 2_000_000 // (hosts * DEVICES)
+        )  # a state may have as many shards
         spec = state_pb2.StateSpec(shardings={"all": self._source(hosts * DEVICES)})
         for i in range(self._arrays):
-            array = spec.arrays.add(name=f"a{i}", shape=self._shape or [(1 << 26) + 4096 * i], element_type="bf16")
+            array = spec.arrays.add(
+                name=f"a{i}", shape=self._shape or [(1 << 26) + 4096 * i], element_type="bf16"
+            )
             array.sharding.ref = "all"
-        self._states.CreateState(state_pb2.CreateStateRequest(state=state_pb2.State(name=self._state, spec=spec)), timeout=MOVE_SECONDS)
+        self._states.CreateState(
+            state_pb2.CreateStateRequest(state=state_pb2.State(name=self._state, spec=spec)),
+            timeout=MOVE_SECONDS,
+        )
 
     def phase(self):
         from remesh.v1 import state_pb2
-        state = self._states.GetState(state_pb2.GetStateRequest(name=self._state), timeout=60, wait_for_ready=True)
+
+        state = self._states.GetState(
+            state_pb2.GetStateRequest(name=self._state), timeout=60, wait_for_ready=True
+        )
         return state_pb2.State.Phase.Name(state.phase)
 
     def plan(self, generation, devices):
@@ -341,38 +450,65 @@ class Client:
         self._execution = self._start(generation, devices).name
 
     def wait_succeeded(self, fleet):
-        fleet.wait_until("the execution ends", lambda: self._execution_phase() in ("SUCCEEDED", "FAILED"))
+        fleet.wait_until(
+            "the execution ends", lambda: self._execution_phase() in ("SUCCEEDED", "FAILED")
+        )
         if self._execution_phase() == "FAILED":
             sys.exit("the execution failed")
 
     def _execution_phase(self):
         from remesh.v1 import reshard_pb2
-        execution = self._reshards.GetExecution(reshard_pb2.GetExecutionRequest(name=self._execution), timeout=60)
+
+        execution = self._reshards.GetExecution(
+            reshard_pb2.GetExecutionRequest(name=self._execution), timeout=60
+        )
         return reshard_pb2.Execution.Phase.Name(execution.phase)
 
     def _start(self, generation, devices, **more):
         from remesh.v1 import reshard_pb2, sharding_pb2
-        targets = reshard_pb2.Targets(shardings={"all": self._target(devices)}, arrays=[
-            reshard_pb2.TargetArray(name=f"a{i}", sharding=sharding_pb2.Sharding(ref="all")) for i in range(self._arrays)])
-        return self._reshards.StartExecution(reshard_pb2.StartExecutionRequest(
-            state=self._state, expected_generation=generation, targets=targets, **more), timeout=MOVE_SECONDS)
+
+        targets = reshard_pb2.Targets(
+            shardings={"all": self._target(devices)},
+            arrays=[
+                reshard_pb2.TargetArray(name=f"a{i}", sharding=sharding_pb2.Sharding(ref="all"))
+                for i in range(self._arrays)
+            ],
+        )
+        return self._reshards.StartExecution(
+            reshard_pb2.StartExecutionRequest(
+                state=self._state, expected_generation=generation, targets=targets, **more
+            ),
+            timeout=MOVE_SECONDS,
+        )
 
 
 def flat(devices):
     from remesh.v1 import sharding_pb2
-    return sharding_pb2.Sharding(hlo_text=f"{{devices=[{devices}]<=[{devices}]}}", devices=sharding_pb2.DeviceList(
-        range=sharding_pb2.DeviceList.Range(start=0, count=devices)))
+
+    return sharding_pb2.Sharding(
+        hlo_text=f"{{devices=[{devices}]<=[{devices}]}}",
+        devices=sharding_pb2.DeviceList(
+            range=sharding_pb2.DeviceList.Range(start=0, count=devices)
+        ),
+    )
 
 
 def rows(devices):
-    return on_first_devices(f"{{devices=[{devices // DEVICES},1]<=[{devices // DEVICES}]}}", devices)
+    return on_first_devices(
+        f"{{devices=[{devices // DEVICES},1]<=[{devices // DEVICES}]}}", devices
+    )
 
 
 def columns(devices):
-    return on_first_devices(f"{{devices=[1,{devices // DEVICES}]<=[{devices // DEVICES}]}}", devices)
+    return on_first_devices(
+        f"{{devices=[1,{devices // DEVICES}]<=[{devices // DEVICES}]}}", devices
+    )
 
 
 def on_first_devices(hlo_text, devices):
     """On the first device of each host."""
     from remesh.v1 import sharding_pb2
-    return sharding_pb2.Sharding(hlo_text=hlo_text, devices=sharding_pb2.DeviceList(ids=range(0, devices, DEVICES)))
+
+    return sharding_pb2.Sharding(
+        hlo_text=hlo_text, devices=sharding_pb2.DeviceList(ids=range(0, devices, DEVICES))
+    )

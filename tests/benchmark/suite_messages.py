@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The messages' section: what a message costs beside its bytes.
 
-scripts/bench messages [--moves N]. Needs root, `ip` and `tc`: without them it says SKIP and writes nothing.
+scripts/bench messages [--moves N]. Needs root, `ip` and `tc`: without them it says SKIP and writes
+nothing.
 """
 
 import argparse
@@ -70,8 +71,15 @@ def measure(build, arguments):
     namespaces.skip_unless_possible()
     sys.path.insert(0, str(build / "python"))
     load = " ".join(f"{x:.1f}" for x in os.getloadavg())
-    lines = [LEGEND.format(devices=DEVICES, moves=options.moves, cores=os.cpu_count(), load=load,
-                           counted=COUNTED_BYTES_MIN >> 20)]
+    lines = [
+        LEGEND.format(
+            devices=DEVICES,
+            moves=options.moves,
+            cores=os.cpu_count(),
+            load=load,
+            counted=COUNTED_BYTES_MIN >> 20,
+        )
+    ]
     with namespaces.network(2) as names:
         for device, title in KINDS.items():
             lines += ["", f"### Over {title}", "", *_section(build, names, device, options.moves)]
@@ -83,7 +91,16 @@ def _section(build, names, device, moves):
     fit = fitted(measured)
     few, many = (_measured(build, names, device, case, moves) for case in _of_equal_bytes())
     ratio = many.cpu_seconds / few.cpu_seconds
-    header = ["peers", "message", "messages", "windows", "MB", "transfer s", "fitted s", "processor seconds a GB"]
+    header = [
+        "peers",
+        "message",
+        "messages",
+        "windows",
+        "MB",
+        "transfer s",
+        "fitted s",
+        "processor seconds a GB",
+    ]
     return [
         f"R = {fit.bytes_per_second / 1e9:.2f} GB/s, g = {fit.message_seconds * 1e6:.1f} µs, c = {fit.constant_seconds * 1e3:.1f} ms; "
         f"half of the fitted times are within {fit.error:.0%} of the measured ones.",
@@ -97,7 +114,9 @@ def _section(build, names, device, moves):
 
 
 def _cases():
-    return [case for peers in PEERS for size in SIZES if (case := Case(peers, size)).bytes <= BYTES_MAX]
+    return [
+        case for peers in PEERS for size in SIZES if (case := Case(peers, size)).bytes <= BYTES_MAX
+    ]
 
 
 def _of_equal_bytes():
@@ -107,9 +126,21 @@ def _of_equal_bytes():
 
 def _row(measured, fit):
     case = measured.case
-    expected = fit.constant_seconds + case.bytes / fit.bytes_per_second + case.messages * fit.message_seconds
-    return [str(case.peers), _size(case.message_bytes), str(case.messages), str(measured.windows), f"{case.bytes / 1e6:.1f}",
-            f"{measured.seconds:.4f}", f"{expected:.4f}", f"{_cpu_per_gb(measured):.2f}" if case.bytes >= COUNTED_BYTES_MIN else "-"]
+    expected = (
+        fit.constant_seconds
+        + case.bytes / fit.bytes_per_second
+        + case.messages * fit.message_seconds
+    )
+    return [
+        str(case.peers),
+        _size(case.message_bytes),
+        str(case.messages),
+        str(measured.windows),
+        f"{case.bytes / 1e6:.1f}",
+        f"{measured.seconds:.4f}",
+        f"{expected:.4f}",
+        f"{_cpu_per_gb(measured):.2f}" if case.bytes >= COUNTED_BYTES_MIN else "-",
+    ]
 
 
 def _size(count):
@@ -124,22 +155,38 @@ def fitted(measured):
     """Of t = c + bytes / R + messages * g, each row divided by its t."""
     seconds = numpy.array([each.seconds for each in measured])
     terms = numpy.array([[1.0, each.case.bytes, each.case.messages] for each in measured])
-    constant, per_byte, per_message = numpy.linalg.lstsq(terms / seconds[:, None], numpy.ones(len(seconds)), rcond=None)[0]
+    constant, per_byte, per_message = numpy.linalg.lstsq(
+        terms / seconds[:, None], numpy.ones(len(seconds)), rcond=None
+    )[0]
     errors = abs(terms @ [constant, per_byte, per_message] / seconds - 1)
     return Fit(constant, 1 / per_byte, per_message, float(numpy.median(errors)))
 
 
 # ---- the moves ----
 
+
 def _measured(build, names, device, case, count):
     """Workers of its own for every case, so that none finds the memory of another."""
     from remesh.trainer import Trainer
+
     buffers = "host" if device == "host" else "device"
-    with namespaces.cluster(build, names, devices_per_host=DEVICES, buffer_bytes=6 * case.bytes, device=device, device_buffers=buffers) as cluster:
+    with namespaces.cluster(
+        build,
+        names,
+        devices_per_host=DEVICES,
+        buffer_bytes=6 * case.bytes,
+        device=device,
+        device_buffers=buffers,
+    ) as cluster:
         trainer = Trainer(cluster.server_address, cluster.worker_socket(cluster.host_names[0]))
         _create(trainer, case)
-        moves = [_move(cluster, trainer, generation, case) for generation in range(1, count + 3)][2:]
-    seconds, cpu_seconds, windows = (statistics.median(move[key] for move in moves) for key in ("seconds", "cpu_seconds", "windows"))
+        moves = [_move(cluster, trainer, generation, case) for generation in range(1, count + 3)][
+            2:
+        ]
+    seconds, cpu_seconds, windows = (
+        statistics.median(move[key] for move in moves)
+        for key in ("seconds", "cpu_seconds", "windows")
+    )
     print(f"{device} {case}: {json.dumps(moves[-1])}", file=sys.stderr)
     return Measured(case, int(windows), seconds, cpu_seconds)
 
@@ -147,15 +194,21 @@ def _measured(build, names, device, case, count):
 def _sharding(case, way):
     """Rows on the first host's devices, columns on the second's."""
     from remesh.v1 import sharding_pb2
+
     text = ("{devices=[%d,1,1]<=[%d]}", "{devices=[1,%d,1]<=[%d]}")[way] % (case.peers, case.peers)
     first = way * DEVICES
-    return sharding_pb2.Sharding(hlo_text=text, devices=sharding_pb2.DeviceList(ids=range(first, first + case.peers)))
+    return sharding_pb2.Sharding(
+        hlo_text=text, devices=sharding_pb2.DeviceList(ids=range(first, first + case.peers))
+    )
 
 
 def _create(trainer, case):
     from remesh.v1 import state_pb2
+
     spec = state_pb2.StateSpec()
-    spec.arrays.add(name="w", shape=[case.peers, case.peers, case.message_bytes], element_type="u8").sharding.CopyFrom(_sharding(case, 0))
+    spec.arrays.add(
+        name="w", shape=[case.peers, case.peers, case.message_bytes], element_type="u8"
+    ).sharding.CopyFrom(_sharding(case, 0))
     trainer.create_state(state_pb2.State(name=STATE, spec=spec))
     for shard in trainer.allocate(STATE):
         shard.bytes[:] = 7
@@ -165,12 +218,17 @@ def _create(trainer, case):
 
 def _move(cluster, trainer, generation, case):
     from remesh.v1 import reshard_pb2
+
     targets = reshard_pb2.Targets()
     targets.arrays.add(name="w").sharding.CopyFrom(_sharding(case, generation % 2))
     before = _cpu_seconds(cluster)
     ended = trainer.wait_execution(trainer.start_reshard(STATE, generation, targets).name)
     transfer = ended.transfer_end_time.ToNanoseconds() - ended.transfer_start_time.ToNanoseconds()
-    return {"seconds": transfer / 1e9, "cpu_seconds": _cpu_seconds(cluster) - before, "windows": ended.windows}
+    return {
+        "seconds": transfer / 1e9,
+        "cpu_seconds": _cpu_seconds(cluster) - before,
+        "windows": ended.windows,
+    }
 
 
 def _cpu_seconds(cluster):

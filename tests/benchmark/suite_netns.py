@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The network's section: four hosts in network namespaces of this machine, between which 1 Gbit/s goes each way.
+"""The network's section: four hosts in network namespaces of this machine, between which 1 Gbit/s
+goes each way.
 
-scripts/bench netns [--moves N]. Needs root, `ip` and `tc`: without them it says SKIP and writes nothing.
+scripts/bench netns [--moves N]. Needs root, `ip` and `tc`: without them it says SKIP and writes
+nothing.
 """
 
 import argparse
@@ -33,13 +35,21 @@ All workers share this machine's {cores} cores. Load average before: {load}."""
 class Case:
     title: str
     shardings: tuple  # HLO text of the layouts that moves go between
-    devices: tuple    # ids of each
+    devices: tuple  # ids of each
 
 
 CASES = [
     Case("rows ↔ columns", ("{devices=[4,1]<=[4]}", "{devices=[1,4]<=[4]}"), (range(4), range(4))),
-    Case("rows over four ↔ rows over two", ("{devices=[4,1]<=[4]}", "{devices=[2,1]<=[2]}"), (range(4), range(2))),
-    Case("rows over four ↔ halves of the columns, two copies", ("{devices=[4,1]<=[4]}", "{devices=[1,2,2]<=[4] last_tile_dim_replicate}"), (range(4), range(4))),
+    Case(
+        "rows over four ↔ rows over two",
+        ("{devices=[4,1]<=[4]}", "{devices=[2,1]<=[2]}"),
+        (range(4), range(2)),
+    ),
+    Case(
+        "rows over four ↔ halves of the columns, two copies",
+        ("{devices=[4,1]<=[4]}", "{devices=[1,2,2]<=[4] last_tile_dim_replicate}"),
+        (range(4), range(4)),
+    ),
 ]
 
 
@@ -54,25 +64,60 @@ def measure(build, arguments):
     with namespaces.network(HOSTS, BITS_PER_SECOND) as names:
         for case in CASES:
             rows += _rows(case, _run(build, names, case, options.moves))
-    header = ["move", "LB s", "transfer s", "request to commit s", "LB ÷ transfer", "limit", "holds", "LB ÷ request to commit"]
-    return [LEGEND.format(moves=options.moves, cores=os.cpu_count(), load=load), "", *table(header, rows)]
+    header = [
+        "move",
+        "LB s",
+        "transfer s",
+        "request to commit s",
+        "LB ÷ transfer",
+        "limit",
+        "holds",
+        "LB ÷ request to commit",
+    ]
+    return [
+        LEGEND.format(moves=options.moves, cores=os.cpu_count(), load=load),
+        "",
+        *table(header, rows),
+    ]
 
 
 def _rows(case, moves):
     """A row a direction: they have bounds of their own."""
     for way, name in enumerate(["there", "back"]):
         ours = [move for move in moves if move["generation"] % 2 == (way + 1) % 2]
-        bound, transfer, whole = (statistics.median(move[key] for move in ours) for key in ["bound_seconds", "transfer_seconds", "seconds"])
-        yield [f"{case.title}, {name}", f"{bound:.3f}", f"{transfer:.3f}", f"{whole:.3f}", f"{bound / transfer:.3f}", f"≥ {LEAST}",
-               "yes" if bound / transfer >= LEAST else "**no**", f"{bound / whole:.3f}"]
+        bound, transfer, whole = (
+            statistics.median(move[key] for move in ours)
+            for key in ["bound_seconds", "transfer_seconds", "seconds"]
+        )
+        yield [
+            f"{case.title}, {name}",
+            f"{bound:.3f}",
+            f"{transfer:.3f}",
+            f"{whole:.3f}",
+            f"{bound / transfer:.3f}",
+            f"≥ {LEAST}",
+            "yes" if bound / transfer >= LEAST else "**no**",
+            f"{bound / whole:.3f}",
+        ]
 
 
 # ---- the moves ----
 
+
 def _run(build, names, case, count):
     from remesh.trainer import Trainer
-    with namespaces.cluster(build, names, devices_per_host=1, buffer_bytes=9 << 30, nic_bytes_per_second=BITS_PER_SECOND / 8) as cluster:
-        trainers = [Trainer(cluster.server_address, cluster.worker_socket(host)) for host in cluster.host_names]
+
+    with namespaces.cluster(
+        build,
+        names,
+        devices_per_host=1,
+        buffer_bytes=9 << 30,
+        nic_bytes_per_second=BITS_PER_SECOND / 8,
+    ) as cluster:
+        trainers = [
+            Trainer(cluster.server_address, cluster.worker_socket(host))
+            for host in cluster.host_names
+        ]
         _create(trainers, cluster, case)
         moves = []
         for generation in range(1, 2 * ((count + 1) // 2) + 2):
@@ -83,14 +128,28 @@ def _run(build, names, case, count):
 
 def _sharding(case, way):
     from remesh.v1 import sharding_pb2
-    return sharding_pb2.Sharding(hlo_text=case.shardings[way], devices=sharding_pb2.DeviceList(ids=case.devices[way]))
+
+    return sharding_pb2.Sharding(
+        hlo_text=case.shardings[way], devices=sharding_pb2.DeviceList(ids=case.devices[way])
+    )
 
 
 def _create(trainers, cluster, case):
     from remesh.v1 import state_pb2, topology_pb2
-    hosts = [topology_pb2.Host(name=host, device_ids=cluster.device_ids(host), nics=1, nic_bytes_per_second=BITS_PER_SECOND / 8,
-                               fabric_bytes_per_second=1e11) for host in cluster.host_names]
-    spec = state_pb2.StateSpec(topology=topology_pb2.Topology(hosts=hosts), shardings={"all": _sharding(case, 0)})
+
+    hosts = [
+        topology_pb2.Host(
+            name=host,
+            device_ids=cluster.device_ids(host),
+            nics=1,
+            nic_bytes_per_second=BITS_PER_SECOND / 8,
+            fabric_bytes_per_second=1e11,
+        )
+        for host in cluster.host_names
+    ]
+    spec = state_pb2.StateSpec(
+        topology=topology_pb2.Topology(hosts=hosts), shardings={"all": _sharding(case, 0)}
+    )
     spec.arrays.add(name="w", shape=[ROWS, COLUMNS], element_type="bf16").sharding.ref = "all"
     trainers[0].create_state(state_pb2.State(name=STATE, spec=spec))
     for trainer in trainers:
@@ -102,11 +161,19 @@ def _create(trainers, cluster, case):
 
 def _move(trainer, generation, case):
     from remesh.v1 import reshard_pb2, sharding_pb2
-    targets = reshard_pb2.Targets(shardings={"all": _sharding(case, generation % 2)}, arrays=[
-        reshard_pb2.TargetArray(name="w", sharding=sharding_pb2.Sharding(ref="all"))])
+
+    targets = reshard_pb2.Targets(
+        shardings={"all": _sharding(case, generation % 2)},
+        arrays=[reshard_pb2.TargetArray(name="w", sharding=sharding_pb2.Sharding(ref="all"))],
+    )
     started = time.monotonic()
     ended = trainer.wait_execution(trainer.start_reshard(STATE, generation, targets).name)
     seconds = time.monotonic() - started
     transfer = ended.transfer_end_time.ToNanoseconds() - ended.transfer_start_time.ToNanoseconds()
-    return {"generation": generation, "bound_seconds": ended.summary.lower_bound_seconds, "seconds": seconds, "transfer_seconds": transfer / 1e9,
-            "windows": ended.windows}
+    return {
+        "generation": generation,
+        "bound_seconds": ended.summary.lower_bound_seconds,
+        "seconds": seconds,
+        "transfer_seconds": transfer / 1e9,
+        "windows": ended.windows,
+    }

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The planner's section: what planning costs and how good plans are, beside what peers reach (peers.json)."""
+"""The planner's section: what planning costs and how good plans are, beside what peers reach
+(peers.json)."""
 
 import json
 import math
@@ -41,18 +42,25 @@ def run(binary, name, *options):
 
 def measure_planning(binary, name):
     """Counters of the fastest of REPETITIONS averages, with planning_seconds."""
-    results = run(binary, name, "--benchmark_min_time=0.05", f"--benchmark_repetitions={REPETITIONS}")
+    results = run(
+        binary, name, "--benchmark_min_time=0.05", f"--benchmark_repetitions={REPETITIONS}"
+    )
     best = min(results, key=lambda result: result["cpu_time"])
-    return dict(best, planning_seconds=best["cpu_time"] / 1e3, first_seconds=results[0]["first_seconds"])
+    return dict(
+        best, planning_seconds=best["cpu_time"] / 1e3, first_seconds=results[0]["first_seconds"]
+    )
 
 
 def case_names(binary):
-    return subprocess.run([binary, "--benchmark_list_tests"], check=True, capture_output=True, text=True).stdout.splitlines()
+    return subprocess.run(
+        [binary, "--benchmark_list_tests"], check=True, capture_output=True, text=True
+    ).stdout.splitlines()
 
 
 def measure_hosts(binary):
-    """{(case, hosts): counters} of the same cases on hosts of all sizes, with `threads`: the counters where each device has a thread that
-    posts. Each is planned once: their plans are of interest."""
+    """{(case, hosts): counters} of the same cases on hosts of all sizes, with `threads`: the
+    counters where each device has a thread that posts. Each is planned once: their plans are of
+    interest."""
     cases = {}
     for name in case_names(binary):
         kind, hosts, case = name.removesuffix("/iterations:1").split("/", 2)
@@ -71,7 +79,8 @@ def measure_hosts(binary):
 
 
 def measure_all(binary):
-    """{(suite, case): counters}, in the order of the binary, with planning and program seconds where measured."""
+    """{(suite, case): counters}, in the order of the binary, with planning and program seconds
+    where measured."""
     names = [name for name in case_names(binary) if not name.startswith(("hosts/", "threads/"))]
     cases = {}
     for name in names:
@@ -120,7 +129,9 @@ def is_short(r):
 def schedule_limit(r):
     if not is_short(r):
         return 1.02 * needed(r)
-    filling = needed(r) + 2 * math.sqrt(r["hops"] * needed(r) * HAND_OVER_SECONDS) + 2 * HAND_OVER_SECONDS
+    filling = (
+        needed(r) + 2 * math.sqrt(r["hops"] * needed(r) * HAND_OVER_SECONDS) + 2 * HAND_OVER_SECONDS
+    )
     return max(1.05 * needed(r), filling)
 
 
@@ -148,8 +159,10 @@ def fabric_over_bound(r):
 
 
 def messages_limit(r):
-    """1.1 times what the planner of hosts_before.json took, where its schedule was about as long as its busiest link; else one message a
-    pair, or messages of 4 MiB, with a fifth more. None without messages, or where that planner was not asked."""
+    """1.1 times what the planner of hosts_before.json took, where its schedule was about as long as
+    its busiest link; else one message a pair, or messages of 4 MiB, with a fifth more. None without
+    messages, or where that planner was not asked.
+    """
     if not r["before"] or not r["operations"]:
         return None
     if r["before"]["schedule"] <= 1.02:
@@ -172,7 +185,11 @@ host nothing that it holds. Messages have as limit 1.1 times the median over 16 
 
 HOSTS_COLUMNS = [
     ("B s", lambda r: f"{needed(r):.4g}"),
-    ("schedule ÷ B", lambda r: f"{over_needed(r['schedule_seconds'], r):.3f}" + ("" if is_in_time(r) else " **miss**")),
+    (
+        "schedule ÷ B",
+        lambda r: f"{over_needed(r['schedule_seconds'], r):.3f}"
+        + ("" if is_in_time(r) else " **miss**"),
+    ),
     ("predicted ÷ B", lambda r: f"{predicted_over_needed(r):.3f}"),
     ("a thread a device", lambda r: f"{predicted_over_needed(r['threads']):.3f}"),
     ("fabric ÷ bound", lambda r: f"{fabric_over_bound(r):.3f}"),
@@ -191,14 +208,46 @@ would take with one message for each of its pairs in the whole plan: where that 
 
 def misses_lines(long, cases):
     """What is over a limit, case by case."""
-    rows = [[case.replace("->", "→"), hosts, f"{predicted_at_best(r):.3f}", f"{over_needed(r['threads']['schedule_seconds'], r['threads']):.3f}",
-             f"{over_needed(r['threads']['pair_seconds'], r['threads']):.3f}"]
-            for (case, hosts), r in cases.items() if any(r is one for one in long) and predicted_at_best(r) > PREDICTED_MAX]
-    lines = [HOSTS_MISSES, "", *table(["case", "hosts", "predicted ÷ B", "schedule ÷ B", "one message a pair ÷ B"], rows)] if rows else []
-    more = [[case.replace("->", "→"), hosts, f"{r['operations']:.0f}", f"{messages_limit(r):.0f}", f"{r['message_bytes'] / 1e6:.3g}"]
-            for (case, hosts), r in cases.items() if over_messages_limit(r) > 1]
+    rows = [
+        [
+            case.replace("->", "→"),
+            hosts,
+            f"{predicted_at_best(r):.3f}",
+            f"{over_needed(r['threads']['schedule_seconds'], r['threads']):.3f}",
+            f"{over_needed(r['threads']['pair_seconds'], r['threads']):.3f}",
+        ]
+        for (case, hosts), r in cases.items()
+        if any(r is one for one in long) and predicted_at_best(r) > PREDICTED_MAX
+    ]
+    lines = (
+        [
+            HOSTS_MISSES,
+            "",
+            *table(
+                ["case", "hosts", "predicted ÷ B", "schedule ÷ B", "one message a pair ÷ B"], rows
+            ),
+        ]
+        if rows
+        else []
+    )
+    more = [
+        [
+            case.replace("->", "→"),
+            hosts,
+            f"{r['operations']:.0f}",
+            f"{messages_limit(r):.0f}",
+            f"{r['message_bytes'] / 1e6:.3g}",
+        ]
+        for (case, hosts), r in cases.items()
+        if over_messages_limit(r) > 1
+    ]
     if more:
-        lines += ["", MESSAGES_MISSES, "", *table(["case", "hosts", "messages", "limit", "mean message MB"], more)]
+        lines += [
+            "",
+            MESSAGES_MISSES,
+            "",
+            *table(["case", "hosts", "messages", "limit", "mean message MB"], more),
+        ]
     return lines
 
 
@@ -210,18 +259,52 @@ def hosts_lines(cases):
     long = [r for r in cases.values() if not is_short(r)]
     short = [r for r in cases.values() if is_short(r)]
     figures = [
-        ("schedule ÷ B, long plans: largest", 1.02, max(over_needed(r["schedule_seconds"], r) for r in long)),
-        ("schedule ÷ its limit, short plans: largest", 1.0, max((r["schedule_seconds"] / schedule_limit(r) for r in short if needed(r)), default=0)),
-        ("predicted ÷ B, long plans, one posting thread a device unless it holds with one a host: largest", PREDICTED_MAX,
-         max(map(predicted_at_best, long))),
-        ("fabric ÷ max(fabric bound, LB): largest", 1.06, max(fabric_over_bound(r) for r in cases.values())),
+        (
+            "schedule ÷ B, long plans: largest",
+            1.02,
+            max(over_needed(r["schedule_seconds"], r) for r in long),
+        ),
+        (
+            "schedule ÷ its limit, short plans: largest",
+            1.0,
+            max((r["schedule_seconds"] / schedule_limit(r) for r in short if needed(r)), default=0),
+        ),
+        (
+            "predicted ÷ B, long plans, one posting thread a device unless it holds with one a host: largest",
+            PREDICTED_MAX,
+            max(map(predicted_at_best, long)),
+        ),
+        (
+            "fabric ÷ max(fabric bound, LB): largest",
+            1.06,
+            max(fabric_over_bound(r) for r in cases.values()),
+        ),
         ("messages ÷ their limit: largest", 1.0, max(map(over_messages_limit, cases.values()))),
     ]
-    rows = [[name, f"≤ {limit}", f"{value:.4g}", "yes" if value <= limit else "**no**"] for name, limit, value in figures]
-    lines = [HOSTS_LEGEND, "", *table(["figure", "limit", "measured", "holds"], rows), "", *misses_lines(long, cases), ""]
+    rows = [
+        [name, f"≤ {limit}", f"{value:.4g}", "yes" if value <= limit else "**no**"]
+        for name, limit, value in figures
+    ]
+    lines = [
+        HOSTS_LEGEND,
+        "",
+        *table(["figure", "limit", "measured", "holds"], rows),
+        "",
+        *misses_lines(long, cases),
+        "",
+    ]
     for hosts in dict.fromkeys(hosts for _, hosts in cases):
-        rows = [[case.replace("->", "→"), *(cell(r) for _, cell in HOSTS_COLUMNS)] for (case, h), r in cases.items() if h == hosts]
-        lines += [f"### {hosts.capitalize()}", "", *table(["case", *(name for name, _ in HOSTS_COLUMNS)], rows), ""]
+        rows = [
+            [case.replace("->", "→"), *(cell(r) for _, cell in HOSTS_COLUMNS)]
+            for (case, h), r in cases.items()
+            if h == hosts
+        ]
+        lines += [
+            f"### {hosts.capitalize()}",
+            "",
+            *table(["case", *(name for name, _ in HOSTS_COLUMNS)], rows),
+            "",
+        ]
     return lines
 
 
@@ -253,32 +336,132 @@ GROWS = ("elastic", "Llama-405B TP8 PP16 (128) -> TP8 PP2 DP32 (512)")
 ACCEPTANCE = [
     ("Alpa's nine: largest Q", "alpa", lambda r: r["quality"], 1.001, ""),
     ("numbers that do not divide: largest Q", "uneven", lambda r: r["quality"], 1.001, ""),
-    ("405B 128 → 512: busiest NIC", GROWS, lambda r: r["bottleneck_bytes"] / 1e9, 1.001 * 50.73, "GB"),
+    (
+        "405B 128 → 512: busiest NIC",
+        GROWS,
+        lambda r: r["bottleneck_bytes"] / 1e9,
+        1.001 * 50.73,
+        "GB",
+    ),
     ("405B 128 → 512: predicted ÷ busiest NIC", GROWS, price, 1.05, ""),
-    ("Qwen3-32B 32 → 32: busiest NIC", ("m2n", "Qwen3-32B TP4 PP4 DP2 (32) -> TP4 DP8 (32)"), lambda r: r["bottleneck_bytes"] / 1e9,
-     1.001 * 8.19, "GB"),
-    ("(8,8) → (8,8), one array: planning", ("scaling", "(8,8) RS01R -> (8,8) S01RR"), lambda r: 1e3 * r["planning_seconds"], 1, "ms"),
-    ("405B 1024 → 512, all arrays: planning", SHRINKS, lambda r: 1e3 * r["planning_seconds"], 5, "ms"),
-    ("… longest program of a host on the wire", SHRINKS, lambda r: r["program_wire_bytes"] / 1024, 256, "KiB"),
-    ("DeepSeek-V3, each expert an array: planning", ("elastic", "DeepSeek-V3 FP8, each expert an array (2048) -> (1536)"),
-     lambda r: 1e3 * r["planning_seconds"], 100, "ms"),
-    ("flat 16,384 → 12,288, all states: planning", FLAT, lambda r: 1e3 * r["planning_seconds"], 80, "ms"),
-    ("flat 131,072 → 131,064, all states: planning", GREATEST, lambda r: 1e3 * r["planning_seconds"], 1200, "ms"),
+    (
+        "Qwen3-32B 32 → 32: busiest NIC",
+        ("m2n", "Qwen3-32B TP4 PP4 DP2 (32) -> TP4 DP8 (32)"),
+        lambda r: r["bottleneck_bytes"] / 1e9,
+        1.001 * 8.19,
+        "GB",
+    ),
+    (
+        "(8,8) → (8,8), one array: planning",
+        ("scaling", "(8,8) RS01R -> (8,8) S01RR"),
+        lambda r: 1e3 * r["planning_seconds"],
+        1,
+        "ms",
+    ),
+    (
+        "405B 1024 → 512, all arrays: planning",
+        SHRINKS,
+        lambda r: 1e3 * r["planning_seconds"],
+        5,
+        "ms",
+    ),
+    (
+        "… longest program of a host on the wire",
+        SHRINKS,
+        lambda r: r["program_wire_bytes"] / 1024,
+        256,
+        "KiB",
+    ),
+    (
+        "DeepSeek-V3, each expert an array: planning",
+        ("elastic", "DeepSeek-V3 FP8, each expert an array (2048) -> (1536)"),
+        lambda r: 1e3 * r["planning_seconds"],
+        100,
+        "ms",
+    ),
+    (
+        "flat 16,384 → 12,288, all states: planning",
+        FLAT,
+        lambda r: 1e3 * r["planning_seconds"],
+        80,
+        "ms",
+    ),
+    (
+        "flat 131,072 → 131,064, all states: planning",
+        GREATEST,
+        lambda r: 1e3 * r["planning_seconds"],
+        1200,
+        "ms",
+    ),
     ("… peak memory of the process", GREATEST, lambda r: r["process_peak_bytes"] / 1e6, 400, "MB"),
     ("… free target order: planning", FREE, lambda r: 1e3 * r["planning_seconds"], 2500, "ms"),
     ("… peak memory of the process", FREE, lambda r: r["process_peak_bytes"] / 1e6, 900, "MB"),
-    ("60 arrays × 512 devices, random layouts: planning", RANDOM, lambda r: 1e3 * r["planning_seconds"], 3000, "ms"),
+    (
+        "60 arrays × 512 devices, random layouts: planning",
+        RANDOM,
+        lambda r: 1e3 * r["planning_seconds"],
+        3000,
+        "ms",
+    ),
     ("… peak memory of the process", RANDOM, lambda r: r["process_peak_bytes"] / 1e6, 700, "MB"),
-    ("all-to-all of 2,048 devices: planning", ALL_TO_ALL, lambda r: 1e3 * r["planning_seconds"], 3000, "ms"),
-    ("… peak memory of the process", ALL_TO_ALL, lambda r: r["process_peak_bytes"] / 1e6, 700, "MB"),
-    ("flat 16,384 → 12,288, all states: peak memory of the process", FLAT, lambda r: r["process_peak_bytes"] / 2**20, 256, "MiB"),
-    ("… program of the slowest host, expanded", FLAT, lambda r: 1e3 * r["expansion_seconds"], 20, "ms"),
+    (
+        "all-to-all of 2,048 devices: planning",
+        ALL_TO_ALL,
+        lambda r: 1e3 * r["planning_seconds"],
+        3000,
+        "ms",
+    ),
+    (
+        "… peak memory of the process",
+        ALL_TO_ALL,
+        lambda r: r["process_peak_bytes"] / 1e6,
+        700,
+        "MB",
+    ),
+    (
+        "flat 16,384 → 12,288, all states: peak memory of the process",
+        FLAT,
+        lambda r: r["process_peak_bytes"] / 2**20,
+        256,
+        "MiB",
+    ),
+    (
+        "… program of the slowest host, expanded",
+        FLAT,
+        lambda r: 1e3 * r["expansion_seconds"],
+        20,
+        "ms",
+    ),
     ("… and ready for the wire", FLAT, lambda r: 1e3 * r["program_seconds"], 20, "ms"),
-    ("… longest program of a host on the wire", FLAT, lambda r: r["program_wire_bytes"] / 1024, 256, "KiB"),
+    (
+        "… longest program of a host on the wire",
+        FLAT,
+        lambda r: r["program_wire_bytes"] / 1024,
+        256,
+        "KiB",
+    ),
     ("… plan in memory", FLAT, lambda r: r["plan_bytes"] / 2**20, 8, "MiB"),
-    ("1,137 arrays over 16,384 devices: spec on the wire", ("scale", "flat 16384 -> 12288"), lambda r: r["spec_bytes"] / 1024, 256, "KiB"),
-    ("flat 1024 → 1016, free target order: moved", ("target order", "flat 1024 -> 1016, free"), lambda r: 100 * moved(r), 26.05, "%"),
-    ("405B donated: peak ÷ larger side", DONATED, lambda r: r["peak_bytes"] / r["larger_side_bytes"], 1.10, ""),
+    (
+        "1,137 arrays over 16,384 devices: spec on the wire",
+        ("scale", "flat 16384 -> 12288"),
+        lambda r: r["spec_bytes"] / 1024,
+        256,
+        "KiB",
+    ),
+    (
+        "flat 1024 → 1016, free target order: moved",
+        ("target order", "flat 1024 -> 1016, free"),
+        lambda r: 100 * moved(r),
+        26.05,
+        "%",
+    ),
+    (
+        "405B donated: peak ÷ larger side",
+        DONATED,
+        lambda r: r["peak_bytes"] / r["larger_side_bytes"],
+        1.10,
+        "",
+    ),
 ]
 
 
@@ -287,15 +470,33 @@ def acceptance_rows(cases):
         chosen = [r for key, r in cases.items() if key == where or key[0] == where]
         value = max(value_of(r) for r in chosen)
         suffix = f" {unit}" if unit else ""
-        yield [label, f"≤ {limit:.5g}{suffix}", f"{value:.5g}{suffix}", "yes" if value <= limit else "**no**"]
+        yield [
+            label,
+            f"≤ {limit:.5g}{suffix}",
+            f"{value:.5g}{suffix}",
+            "yes" if value <= limit else "**no**",
+        ]
 
 
 def suite_lines(suite, cases, peers):
     has_peers = any(f"{suite}/{case}" in peers["cases"] for case in cases)
     header = ["case", *(name for name, _ in COLUMNS), *(["peers"] if has_peers else [])]
-    rows = [[case.replace("->", "→"), *(cell(r) for _, cell in COLUMNS), *([peers["cases"].get(f"{suite}/{case}", "")] if has_peers else [])]
-            for case, r in cases.items()]
-    return [f"#### {suite[0].upper()}{suite[1:]}", "", peers["notes"][suite], "", *table(header, rows), ""]
+    rows = [
+        [
+            case.replace("->", "→"),
+            *(cell(r) for _, cell in COLUMNS),
+            *([peers["cases"].get(f"{suite}/{case}", "")] if has_peers else []),
+        ]
+        for case, r in cases.items()
+    ]
+    return [
+        f"#### {suite[0].upper()}{suite[1:]}",
+        "",
+        peers["notes"][suite],
+        "",
+        *table(header, rows),
+        "",
+    ]
 
 
 def measure(build, arguments):
@@ -303,9 +504,22 @@ def measure(build, arguments):
         sys.exit("scripts/bench planner takes no further arguments")
     peers = json.loads(PEERS.read_text())
     cases = measure_all(build / "bin" / "planner-bench")
-    lines = [LEGEND.format(repetitions=PASSES * REPETITIONS, passes=PASSES), "", "### What must hold", ""]
+    lines = [
+        LEGEND.format(repetitions=PASSES * REPETITIONS, passes=PASSES),
+        "",
+        "### What must hold",
+        "",
+    ]
     lines += table(["figure", "limit", "measured", "holds"], acceptance_rows(cases))
-    lines += ["", "Random requests (validity, bounds, certificates) are a test: `ctest -R planner_law_test`.", "", "### Cases", ""]
+    lines += [
+        "",
+        "Random requests (validity, bounds, certificates) are a test: `ctest -R planner_law_test`.",
+        "",
+        "### Cases",
+        "",
+    ]
     for suite in dict.fromkeys(suite for suite, _ in cases):
-        lines += suite_lines(suite, {case: r for (s, case), r in cases.items() if s == suite}, peers)
+        lines += suite_lines(
+            suite, {case: r for (s, case), r in cases.items() if s == suite}, peers
+        )
     return lines[:-1]

@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The wire's section: moves over real processes of this machine, beside MPI and memcpy, and what bounds them.
+"""The wire's section: moves over real processes of this machine, beside MPI and memcpy, and what
+bounds them.
 
-scripts/bench wire [--moves N]. MPI is compared with where `mpicc` and `mpirun` are installed (openmpi-bin, libopenmpi-dev).
+scripts/bench wire [--moves N]. MPI is compared with where `mpicc` and `mpirun` are installed
+(openmpi-bin, libopenmpi-dev).
 """
 
 import argparse
@@ -51,7 +53,7 @@ class Case:
     shape: list
     element_type: str
     shardings: tuple  # HLO text of the layouts that moves go between
-    devices: tuple    # ids of each
+    devices: tuple  # ids of each
     mpi: list = None  # flags of mpirun
 
     @property
@@ -63,10 +65,38 @@ class Case:
 
 
 CASES = [
-    Case("one host, 4 devices, 512 MB, rows ↔ columns", 1, 4, 1, [SIDE, SIDE], "f64", ROWS_AND_COLUMNS, (range(4), range(4)), []),
-    Case("four hosts on loopback, 512 MB, rows ↔ columns", 4, 1, 1, [SIDE, SIDE], "f64", ROWS_AND_COLUMNS, (range(4), range(4)),
-         ["--mca", "pml", "ob1", "--mca", "btl", "tcp,self"]),
-    Case(f"two hosts, {SMALL_ARRAYS:,} arrays of 12 KiB to the other", 2, 1, SMALL_ARRAYS, [SMALL_BYTES], "u8", ("{replicated}",) * 2, ([0], [1])),
+    Case(
+        "one host, 4 devices, 512 MB, rows ↔ columns",
+        1,
+        4,
+        1,
+        [SIDE, SIDE],
+        "f64",
+        ROWS_AND_COLUMNS,
+        (range(4), range(4)),
+        [],
+    ),
+    Case(
+        "four hosts on loopback, 512 MB, rows ↔ columns",
+        4,
+        1,
+        1,
+        [SIDE, SIDE],
+        "f64",
+        ROWS_AND_COLUMNS,
+        (range(4), range(4)),
+        ["--mca", "pml", "ob1", "--mca", "btl", "tcp,self"],
+    ),
+    Case(
+        f"two hosts, {SMALL_ARRAYS:,} arrays of 12 KiB to the other",
+        2,
+        1,
+        SMALL_ARRAYS,
+        [SMALL_BYTES],
+        "u8",
+        ("{replicated}",) * 2,
+        ([0], [1]),
+    ),
 ]
 
 
@@ -76,7 +106,12 @@ def measure(build, arguments):
     options = parser.parse_args(arguments)
     sys.path.insert(0, str(build / "python"))
     load = " ".join(f"{x:.1f}" for x in os.getloadavg())
-    lines = [LEGEND.format(cores=os.cpu_count(), moves=options.moves, open_moves=options.moves // 2, load=load), ""]
+    lines = [
+        LEGEND.format(
+            cores=os.cpu_count(), moves=options.moves, open_moves=options.moves // 2, load=load
+        ),
+        "",
+    ]
     with tempfile.TemporaryDirectory() as folder:
         mpi = _build_mpi(pathlib.Path(folder))
         for case in CASES:
@@ -85,7 +120,12 @@ def measure(build, arguments):
             with _cluster(build, case) as cluster:
                 moves, open_moves = _run(cluster, case, options.moves)
             theirs += _run_mpi(mpi, case, options.moves) if theirs else []
-            lines += [f"### {case.title[0].upper()}{case.title[1:]}", "", *table(["figure", "median (best)"], _figures(case, moves, open_moves, theirs)), ""]
+            lines += [
+                f"### {case.title[0].upper()}{case.title[1:]}",
+                "",
+                *table(["figure", "median (best)"], _figures(case, moves, open_moves, theirs)),
+                "",
+            ]
     return [*lines, BOUNDS]
 
 
@@ -104,16 +144,33 @@ def _figures(case, moves, open_moves, theirs):
         yield row("MPI: seconds", lambda m: m[0], "{:.3f}", theirs)
         yield row("MPI: processor seconds a GB", lambda m: m[1] / size * 1e9, "{:.2f}", theirs)
         ours = statistics.median(move["transfer_seconds"] for move in moves)
-        yield ["**transfer ÷ MPI**", f"{ours / statistics.median(m[0] for m in theirs):.2f} ({min(m['transfer_seconds'] for m in moves) / min(m[0] for m in theirs):.2f})"]
-    yield row("request to commit ÷ transfer", lambda m: m["seconds"] / m["transfer_seconds"], "{:.2f}")
-    yield row("milliseconds beside the transfer", lambda m: 1e3 * (m["seconds"] - m["transfer_seconds"]), "{:.0f}")
-    yield row("GB/s, request to commit", lambda m: size / m["seconds"] / 1e9, "{:.2f}", lowest=False)
+        yield [
+            "**transfer ÷ MPI**",
+            f"{ours / statistics.median(m[0] for m in theirs):.2f} ({min(m['transfer_seconds'] for m in moves) / min(m[0] for m in theirs):.2f})",
+        ]
+    yield row(
+        "request to commit ÷ transfer", lambda m: m["seconds"] / m["transfer_seconds"], "{:.2f}"
+    )
+    yield row(
+        "milliseconds beside the transfer",
+        lambda m: 1e3 * (m["seconds"] - m["transfer_seconds"]),
+        "{:.0f}",
+    )
+    yield row(
+        "GB/s, request to commit", lambda m: size / m["seconds"] / 1e9, "{:.2f}", lowest=False
+    )
     yield row("processor seconds a GB", lambda m: (m["user"] + m["system"]) / size * 1e9, "{:.2f}")
     yield row("of these in the kernel", lambda m: m["system"] / size * 1e9, "{:.2f}")
     yield row("page faults of the workers", lambda m: m["faults"], "{:.0f}")
     for phase in PHASES:
-        yield row(f"seconds {phase}, mean of the workers", lambda m, phase=phase: m["phases"][phase], "{:.3f}")
-    yield row("memcpy of as much on one core, seconds", lambda m: size / m["memcpy"] / 1e9, "{:.3f}")
+        yield row(
+            f"seconds {phase}, mean of the workers",
+            lambda m, phase=phase: m["phases"][phase],
+            "{:.3f}",
+        )
+    yield row(
+        "memcpy of as much on one core, seconds", lambda m: size / m["memcpy"] / 1e9, "{:.3f}"
+    )
 
 
 def _build_mpi(folder):
@@ -121,43 +178,72 @@ def _build_mpi(folder):
         print("no mpicc or mpirun: nothing to compare with", file=sys.stderr)
         return None
     binary = folder / "mpi_rows_to_columns"
-    subprocess.run(["mpicc", "-O2", "-o", binary, pathlib.Path(__file__).with_name("mpi_rows_to_columns.c")], check=True)
+    subprocess.run(
+        ["mpicc", "-O2", "-o", binary, pathlib.Path(__file__).with_name("mpi_rows_to_columns.c")],
+        check=True,
+    )
     return binary
 
 
 def _run_mpi(binary, case, rounds):
     """(seconds, processor seconds) of each round but the first."""
-    command = ["mpirun", "--allow-run-as-root", "--oversubscribe", *case.mpi, "-n", "4", str(binary), str(SIDE), str(rounds + 1)]
+    command = [
+        "mpirun",
+        "--allow-run-as-root",
+        "--oversubscribe",
+        *case.mpi,
+        "-n",
+        "4",
+        str(binary),
+        str(SIDE),
+        str(rounds + 1),
+    ]
     output = subprocess.run(command, check=True, capture_output=True, text=True).stdout
     return [tuple(float(word) for word in line.split()) for line in output.splitlines()][1:]
 
 
 def _cluster(build, case):
     from remesh.testing import LocalCluster  # built by TARGETS
-    return LocalCluster(build / "bin", case.hosts, devices_per_host=case.devices_per_host, buffer_bytes=3 * case.bytes)
+
+    return LocalCluster(
+        build / "bin",
+        case.hosts,
+        devices_per_host=case.devices_per_host,
+        buffer_bytes=3 * case.bytes,
+    )
 
 
 def _run(cluster, case, count):
     from remesh.trainer import Trainer
-    trainers = [Trainer(cluster.server_address, cluster.worker_socket(host)) for host in cluster.host_names]
+
+    trainers = [
+        Trainer(cluster.server_address, cluster.worker_socket(host)) for host in cluster.host_names
+    ]
     _create(trainers, cluster, case)
     moves = []
     for generation in range(1, 2 + count + count // 2 + 1):
         before, phases_before = _usage(cluster), _phases(cluster)
-        with _open_now_and_then(trainers, generation) if generation > 2 + count else contextlib.nullcontext():
+        with (
+            _open_now_and_then(trainers, generation)
+            if generation > 2 + count
+            else contextlib.nullcontext()
+        ):
             move = _move(trainers[0], generation, case)
         after, phases_after = _usage(cluster), _phases(cluster)
         move |= {key: after[key] - before[key] for key in after}
-        move["phases"] = {phase: (phases_after[phase] - phases_before[phase]) / case.hosts for phase in PHASES}
+        move["phases"] = {
+            phase: (phases_after[phase] - phases_before[phase]) / case.hosts for phase in PHASES
+        }
         move["memcpy"] = _memcpy_gigabytes_a_second()
         print(f"move {generation}: {json.dumps(move)}", file=sys.stderr)
         moves.append(move)
-    return moves[2:2 + count], moves[2 + count:]
+    return moves[2 : 2 + count], moves[2 + count :]
 
 
 @contextlib.contextmanager
 def _open_now_and_then(trainers, generation):
-    """Opens the files of a generation every 5 ms, for a moment: a file that is open when it retires is not recycled."""
+    """Opens the files of a generation every 5 ms, for a moment: a file that is open when it retires
+    is not recycled."""
     paths = {shard.info.path for trainer in trainers for shard in trainer.read(STATE, generation)}
     over = threading.Event()
 
@@ -178,14 +264,28 @@ def _open_now_and_then(trainers, generation):
 
 def _sharding(case, way):
     from remesh.v1 import sharding_pb2
-    return sharding_pb2.Sharding(hlo_text=case.shardings[way], devices=sharding_pb2.DeviceList(ids=case.devices[way]))
+
+    return sharding_pb2.Sharding(
+        hlo_text=case.shardings[way], devices=sharding_pb2.DeviceList(ids=case.devices[way])
+    )
 
 
 def _create(trainers, cluster, case):
     from remesh.v1 import state_pb2, topology_pb2
-    hosts = [topology_pb2.Host(name=host, device_ids=cluster.device_ids(host), nics=1, nic_bytes_per_second=12.5e9,
-                               fabric_bytes_per_second=1e11) for host in cluster.host_names]
-    spec = state_pb2.StateSpec(topology=topology_pb2.Topology(hosts=hosts), shardings={"all": _sharding(case, 0)})
+
+    hosts = [
+        topology_pb2.Host(
+            name=host,
+            device_ids=cluster.device_ids(host),
+            nics=1,
+            nic_bytes_per_second=12.5e9,
+            fabric_bytes_per_second=1e11,
+        )
+        for host in cluster.host_names
+    ]
+    spec = state_pb2.StateSpec(
+        topology=topology_pb2.Topology(hosts=hosts), shardings={"all": _sharding(case, 0)}
+    )
     for array in range(case.arrays):
         added = spec.arrays.add(name=f"w{array}", shape=case.shape, element_type=case.element_type)
         added.sharding.ref = "all"
@@ -199,8 +299,14 @@ def _create(trainers, cluster, case):
 
 def _move(trainer, generation, case):
     from remesh.v1 import reshard_pb2, sharding_pb2
-    targets = reshard_pb2.Targets(shardings={"all": _sharding(case, generation % 2)}, arrays=[
-        reshard_pb2.TargetArray(name=f"w{array}", sharding=sharding_pb2.Sharding(ref="all")) for array in range(case.arrays)])
+
+    targets = reshard_pb2.Targets(
+        shardings={"all": _sharding(case, generation % 2)},
+        arrays=[
+            reshard_pb2.TargetArray(name=f"w{array}", sharding=sharding_pb2.Sharding(ref="all"))
+            for array in range(case.arrays)
+        ],
+    )
     started = time.monotonic()
     ended = trainer.wait_execution(trainer.start_reshard(STATE, generation, targets).name)
     seconds = time.monotonic() - started
@@ -213,8 +319,14 @@ def _usage(cluster):
     total = collections.Counter()
     ticks = os.sysconf("SC_CLK_TCK")
     for worker in cluster.workers.values():
-        fields = pathlib.Path(f"/proc/{worker.popen.pid}/stat").read_text().rsplit(")", 1)[1].split()
-        total += {"user": int(fields[11]) / ticks, "system": int(fields[12]) / ticks, "faults": int(fields[7])}
+        fields = (
+            pathlib.Path(f"/proc/{worker.popen.pid}/stat").read_text().rsplit(")", 1)[1].split()
+        )
+        total += {
+            "user": int(fields[11]) / ticks,
+            "system": int(fields[12]) / ticks,
+            "faults": int(fields[7]),
+        }
     return total
 
 
@@ -225,13 +337,16 @@ def _phases(cluster):
     for host in cluster.host_names:
         port = re.search(r"metrics_port: (\d+)", (cluster.root / f"{host}.ports").read_text())[1]
         text = opener.open(f"http://127.0.0.1:{port}/metrics", timeout=30).read().decode()
-        for phase, seconds in re.findall(r'remesh_worker_phase_seconds_sum\{phase="(\w+)"\} (\S+)', text):
+        for phase, seconds in re.findall(
+            r'remesh_worker_phase_seconds_sum\{phase="(\w+)"\} (\S+)', text
+        ):
             total[phase] += float(seconds)
     return total
 
 
 def _memcpy_gigabytes_a_second():
     import numpy
+
     source, target = numpy.ones(1 << 27, numpy.uint8), numpy.zeros(1 << 27, numpy.uint8)
     numpy.copyto(target, source)
     started = time.process_time()

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The section of large worlds: what members of a world cost the server when they join, and in rounds.
+"""The section of large worlds: what members of a world cost the server when they join, and in
+rounds.
 
     scripts/bench worlds [MEMBERS...]    numbers of members; default: 1000 10000 16384
 
-By hand, and in scripts/nightly: tests/benchmark/suite_worlds.py BUILD [MEMBERS...] prints the rows, and fails if memory is above its limit: seconds are
-for people to judge.
+By hand, and in scripts/nightly: tests/benchmark/suite_worlds.py BUILD [MEMBERS...] prints the rows,
+and fails if memory is above its limit: seconds are for people to judge.
 """
 
 import json
@@ -48,17 +49,40 @@ def measure(build, arguments):
 
 def rows_of(build, members):
     limited = members <= LIMITED_MEMBERS
-    with tempfile.TemporaryDirectory(prefix="worlds-") as folder, Server(build, pathlib.Path(folder), SETTINGS) as server:
+    with tempfile.TemporaryDirectory(prefix="worlds-") as folder, Server(
+        build, pathlib.Path(folder), SETTINGS
+    ) as server:
         with Members(build, server, members) as world:
             cpu = server.cpu_seconds()
             joined = world.ask("join")
             cpu = server.cpu_seconds() - cpu
-            yield [f"{members:,} members: all have joined", "–", f"{joined['seconds']:.1f} s, CPU {cpu:.1f} s", ""]
-            yield round_row(server, world, f"{members:,} members: a barrier", ["barrier"], BARRIER_LIMIT_SECONDS if limited else None)
-            yield round_row(server, world, f"{members:,} members: a save's exchange", [f"gather {SAVE_BYTES[0]}", f"broadcast {SAVE_BYTES[1]}"], None)
+            yield [
+                f"{members:,} members: all have joined",
+                "–",
+                f"{joined['seconds']:.1f} s, CPU {cpu:.1f} s",
+                "",
+            ]
+            yield round_row(
+                server,
+                world,
+                f"{members:,} members: a barrier",
+                ["barrier"],
+                BARRIER_LIMIT_SECONDS if limited else None,
+            )
+            yield round_row(
+                server,
+                world,
+                f"{members:,} members: a save's exchange",
+                [f"gather {SAVE_BYTES[0]}", f"broadcast {SAVE_BYTES[1]}"],
+                None,
+            )
             peak, resident = (server.memory(key) * 1e6 / 2**20 for key in ("VmHWM", "VmRSS"))
-            yield [f"{members:,} members: resident, peak", f"≤ {RESIDENT_LIMIT_MIB} MiB" if limited else "–", f"{peak:.0f} MiB ({resident:.0f} at the end)",
-                   holds(peak <= RESIDENT_LIMIT_MIB) if limited else ""]
+            yield [
+                f"{members:,} members: resident, peak",
+                f"≤ {RESIDENT_LIMIT_MIB} MiB" if limited else "–",
+                f"{peak:.0f} MiB ({resident:.0f} at the end)",
+                holds(peak <= RESIDENT_LIMIT_MIB) if limited else "",
+            ]
 
 
 def round_row(server, world, what, lines, limit):
@@ -71,7 +95,12 @@ def round_row(server, world, what, lines, limit):
         seconds.append(sum(answer["seconds"] for answer in answers))
     cpu = (server.cpu_seconds() - before) / ROUNDS
     median, worst = statistics.median(seconds), max(seconds)
-    return [what, f"≤ {limit} s" if limit else "–", f"{median:.2f} s, worst {worst:.2f} s; CPU {cpu:.2f} s", holds(median <= limit) if limit else ""]
+    return [
+        what,
+        f"≤ {limit} s" if limit else "–",
+        f"{median:.2f} s, worst {worst:.2f} s; CPU {cpu:.2f} s",
+        holds(median <= limit) if limit else "",
+    ]
 
 
 class Members:
@@ -79,8 +108,19 @@ class Members:
 
     def __init__(self, build, server, members):
         server.hosts = 0
-        self._process = subprocess.Popen([*on_core(1), build / "bin" / "world-members", "--server", server.address, "--members", str(members)],
-                                         stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        self._process = subprocess.Popen(
+            [
+                *on_core(1),
+                build / "bin" / "world-members",
+                "--server",
+                server.address,
+                "--members",
+                str(members),
+            ],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
 
     def ask(self, line):
         self._process.stdin.write(line + "\n")
@@ -99,4 +139,9 @@ class Members:
 
 
 if __name__ == "__main__":
-    sys.exit(any("resident" in line and "**no**" in line for line in measure(pathlib.Path(sys.argv[1]), sys.argv[2:])))
+    sys.exit(
+        any(
+            "resident" in line and "**no**" in line
+            for line in measure(pathlib.Path(sys.argv[1]), sys.argv[2:])
+        )
+    )

@@ -1,13 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Writes jax_vectors.jsonl and hlo_vectors.jsonl beside this file: shardings as the real JAX and XLA see them.
+"""Writes jax_vectors.jsonl and hlo_vectors.jsonl beside this file: shardings as the real JAX and
+XLA see them.
 
-Needs jax[cpu] (tested with 0.10.2); the tests need only its output. Named shardings that are replicated or unreduced over the whole
-mesh have the text of 0.11.1, which leaves the mesh out; 0.10.2 and 0.12.0.1 print it.
-  jax_vectors.jsonl, one NamedSharding a line: {"op_sharding": hex bytes, "text": XLA's text, "shape": extents, "devices": ids in the
-    order of the sharding's device list, "boxes": per entry of that list the [lo, hi] of each dimension}.
-  hlo_vectors.jsonl, one text a line: {"given": text, "text": XLA's canonical text, "op_sharding": hex bytes}, and of named shardings
+Needs jax[cpu] (tested with 0.10.2); the tests need only its output. Named shardings that are
+replicated or unreduced over the whole mesh have the text of 0.11.1, which leaves the mesh out;
+0.10.2 and 0.12.0.1 print it.
+  jax_vectors.jsonl, one NamedSharding a line: {"op_sharding": hex bytes, "text": XLA's text,
+  "shape": extents, "devices": ids in the
+    order of the sharding's device list, "boxes": per entry of that list the [lo, hi] of each
+    dimension}.
+  hlo_vectors.jsonl, one text a line: {"given": text, "text": XLA's canonical text, "op_sharding":
+  hex bytes}, and of named shardings
     "v2": the text of the tiled form that XLA makes of it.
 """
+
 import json
 import os
 import pathlib
@@ -57,13 +63,22 @@ def jax_case(rng):
         if rng.random() < 0.75:
             dims[rng.randrange(rank)].append(name)
     size_of = dict(zip(names, sizes))
-    shape = [int(np.prod([size_of[n] for n in dim], dtype=int)) * rng.choice([1, 2, 3]) for dim in dims]
+    shape = [
+        int(np.prod([size_of[n] for n in dim], dtype=int)) * rng.choice([1, 2, 3]) for dim in dims
+    ]
     sharding = NamedSharding(mesh, PartitionSpec(*[tuple(dim) or None for dim in dims]))
     hlo = sharding._to_xla_hlo_sharding(rank)
-    index_of = {device.id: index for device, index in sharding.devices_indices_map(tuple(shape)).items()}
+    index_of = {
+        device.id: index for device, index in sharding.devices_indices_map(tuple(shape)).items()
+    }
     devices = [device.id for device in sharding._device_assignment]
-    return {"op_sharding": hlo.to_proto().SerializeToString().hex(), "text": str(hlo), "shape": shape,
-            "devices": devices, "boxes": [box_of(index_of[d], shape) for d in devices]}
+    return {
+        "op_sharding": hlo.to_proto().SerializeToString().hex(),
+        "text": str(hlo),
+        "shape": shape,
+        "devices": devices,
+        "boxes": [box_of(index_of[d], shape) for d in devices],
+    }
 
 
 def random_text(rng):
@@ -91,7 +106,8 @@ def random_text(rng):
 
 
 def random_named_text(rng):
-    """A named sharding whose parts of axes are never neighbours in one list: XLA aborts on lists that could be shorter."""
+    """A named sharding whose parts of axes are never neighbours in one list: XLA aborts on lists
+    that could be shorter."""
     sizes = [rng.choice([2, 2, 3, 4, 6, 8]) for _ in range(rng.randint(1, 3))]
     refs = []
     for axis, size in enumerate(sizes):
@@ -99,7 +115,10 @@ def random_named_text(rng):
         if len(factors) > 1 and rng.random() < 0.5:
             cut = rng.randrange(1, len(factors))
             first = int(np.prod(factors[:cut]))
-            refs += [(axis, 1, f"'x{axis}':(1){first}"), (axis, first, f"'x{axis}':({first}){size // first}")]
+            refs += [
+                (axis, 1, f"'x{axis}':(1){first}"),
+                (axis, first, f"'x{axis}':({first}){size // first}"),
+            ]
         else:
             refs.append((axis, 1, f"'x{axis}'"))
     rng.shuffle(refs)
@@ -116,7 +135,9 @@ def random_named_text(rng):
         ids = rng.sample(range(count), count)
         if ids != sorted(ids):
             text += ", device_ids=(" + ",".join(map(str, ids)) + ")"
-    text += ", [" + ", ".join("{" + ", ".join(name for _, _, name in refs) + "}" for refs in dims) + "]"
+    text += (
+        ", [" + ", ".join("{" + ", ".join(name for _, _, name in refs) + "}" for refs in dims) + "]"
+    )
     for word, refs in zip(["replicated", rng.choice(["unreduced", "manual"])], others):
         if refs:
             text += f", {word}=" + "{" + ", ".join(name for _, _, name in refs) + "}"
@@ -124,16 +145,34 @@ def random_named_text(rng):
 
 
 FIXED_TEXTS = [
-    "{}", "{replicated}", "{ replicated }", "{manual}", "{unknown}", "{unreduced}", "{maximal device=3}", "{device=3 maximal}",
-    "{devices=[4,1]0,1,2,3}", "{devices=[2, 2] <= [4]}", "{devices=[1,1]<=[1]}", "{shard_like 4 replicated}",
+    "{}",
+    "{replicated}",
+    "{ replicated }",
+    "{manual}",
+    "{unknown}",
+    "{unreduced}",
+    "{maximal device=3}",
+    "{device=3 maximal}",
+    "{devices=[4,1]0,1,2,3}",
+    "{devices=[2, 2] <= [4]}",
+    "{devices=[1,1]<=[1]}",
+    "{shard_like 4 replicated}",
     "{{replicated}, {maximal device=1}, {devices=[2]<=[2]},{replicated},{manual},{replicated},{unknown}}",
     '{replicated metadata={{op_name="a"},{op_name="b"}}}',
-    "{mesh['a'=2,'b'=4], [{'a'}, {'b'}]}", "{mesh['a'=2,'b'=4], [{'a'}, {}], replicated={'b'}}",
-    "{mesh['a'=2,'b'=4], [{'a'}, {'b':(1)2}]}", "{mesh['a'=2,'b'=4], [{'a'}, {'b':(2)2}]}",
-    "{mesh['a'=2,'b'=4], replicated}", "{mesh['a'=2,'b'=4], manual}", "{mesh['a'=2,'b'=4], unreduced}",
-    "{mesh['a'=2,'b'=4], []}", "{mesh['a'=2,'b'=4], [], replicated={'a'}}",
-    "{mesh['a'=2,'b'=4], [{'a'}, {}], unreduced={'b'}}", "{mesh['a'=2,'b'=4], [{}], manual={'b'}, unreduced={'a'}}",
-    "{mesh['a'=2,'b'=4], [{'a','b', ?}]}", "{mesh['a'=2,'b'=4], [{?}, {}]}", "{maximal_mesh[device_id=3]}",
+    "{mesh['a'=2,'b'=4], [{'a'}, {'b'}]}",
+    "{mesh['a'=2,'b'=4], [{'a'}, {}], replicated={'b'}}",
+    "{mesh['a'=2,'b'=4], [{'a'}, {'b':(1)2}]}",
+    "{mesh['a'=2,'b'=4], [{'a'}, {'b':(2)2}]}",
+    "{mesh['a'=2,'b'=4], replicated}",
+    "{mesh['a'=2,'b'=4], manual}",
+    "{mesh['a'=2,'b'=4], unreduced}",
+    "{mesh['a'=2,'b'=4], []}",
+    "{mesh['a'=2,'b'=4], [], replicated={'a'}}",
+    "{mesh['a'=2,'b'=4], [{'a'}, {}], unreduced={'b'}}",
+    "{mesh['a'=2,'b'=4], [{}], manual={'b'}, unreduced={'a'}}",
+    "{mesh['a'=2,'b'=4], [{'a','b', ?}]}",
+    "{mesh['a'=2,'b'=4], [{?}, {}]}",
+    "{maximal_mesh[device_id=3]}",
     "{mesh['a'=2,'b'=4], device_ids=([4,2]T(1,0)), [{'a'}, {}]}",
     "{mesh['a'=2,'b'=4], device_ids=(7,6,5,4,3,2,1,0), [{'a'}, {?}]}",
 ]
@@ -141,7 +180,11 @@ FIXED_TEXTS = [
 
 def hlo_case(text):
     hlo = HloSharding.from_string(text)
-    line = {"given": text, "text": str(hlo), "op_sharding": hlo.to_proto().SerializeToString().hex()}
+    line = {
+        "given": text,
+        "text": str(hlo),
+        "op_sharding": hlo.to_proto().SerializeToString().hex(),
+    }
     if "mesh[" in text:
         line["v2"] = str(HloSharding.v3_to_v2_sharding(hlo))
     return line

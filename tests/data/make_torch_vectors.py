@@ -1,10 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Writes dtensor_vectors.jsonl beside this file: what each rank holds of a DTensor, by torch's own split functions.
+"""Writes dtensor_vectors.jsonl beside this file: what each rank holds of a DTensor, by torch's own
+split functions.
 
 Needs torch (tested with 2.15); the tests need only its output. A line is
-  {"mesh": sizes, "placements": [["S", dim] | ["SS", dim, split_factor] | ["R"] | ["P", op]], "shape": extents,
-   "indices": per rank and tensor dimension the [lo, hi) intervals held, or null where the rank holds nothing}.
+  {"mesh": sizes, "placements": [["S", dim] | ["SS", dim, split_factor] | ["R"] | ["P", op]],
+  "shape": extents,
+   "indices": per rank and tensor dimension the [lo, hi) intervals held, or null where the rank
+   holds nothing}.
 """
+
 import json
 import pathlib
 import random
@@ -14,7 +18,8 @@ from torch.distributed.tensor.placement_types import Shard, _StridedShard
 
 
 def split(indices, placement, chunks, coordinate):
-    """The part of a local tensor's indices (along the sharded dimension) that a coordinate keeps."""
+    """The part of a local tensor's indices (along the sharded dimension) that a coordinate
+    keeps."""
     shards, _ = placement._split_tensor(indices, chunks, with_padding=False)
     return shards[coordinate]
 
@@ -88,8 +93,12 @@ def main():
             ranks = 1
             for size in mesh:
                 ranks *= size
-            line = {"mesh": mesh, "placements": placements, "shape": shape,
-                    "indices": [held(mesh, placements, shape, rank) for rank in range(ranks)]}
+            line = {
+                "mesh": mesh,
+                "placements": placements,
+                "shape": shape,
+                "indices": [held(mesh, placements, shape, rank) for rank in range(ranks)],
+            }
             out.write(json.dumps(line, separators=(",", ":")) + "\n")
 
 

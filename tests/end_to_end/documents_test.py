@@ -23,7 +23,9 @@ class DocumentsTest(DocumentTest):
         self.assertIn("4 boxes are held by lost devices only", output)
 
     def test_python(self):
-        self.assertIn("device 3 holds w[0, ", self.run_commands("python.md", blocks=1, server=False))
+        self.assertIn(
+            "device 3 holds w[0, ", self.run_commands("python.md", blocks=1, server=False)
+        )
 
     def test_questions(self):
         self.assertIn("{devices=[2,2]<=[4]}", self.run_commands("faq.md", blocks=2, server=False))

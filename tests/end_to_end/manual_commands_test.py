@@ -6,6 +6,7 @@ Placeholders (STATE, NAME, HOST ...) become names that exist. What needs a clust
 be refused with the reason that a healthy one gives: HEALTHY says which. Commands of other programs
 (kubectl, systemctl) are not run.
 """
+
 import os
 import pathlib
 import re
@@ -96,8 +97,15 @@ class ManualCommandsTest(ClusterTest):
             "PATH": f"{BIN_DIR.resolve()}:{os.environ['PATH']}",
         }
         return subprocess.run(
-            ["sh", "-c", command], cwd=self.folder, env=environment, input="y\n",
-            capture_output=True, text=True, timeout=60, check=False)
+            ["sh", "-c", command],
+            cwd=self.folder,
+            env=environment,
+            input="y\n",
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
 
     def name_in(self, command: str, page: str) -> str:
         """What NAME stands for."""
@@ -110,10 +118,22 @@ class ManualCommandsTest(ClusterTest):
     def filled(self, command: str, page: str) -> str:
         """With what exists in place of the placeholders."""
         values = {
-            "STATE": STATE, "JOB": "llama", "WORLD": "main", "HOST": "host-1", "UID": "5f0c2a",
-            "FOLDER": "files", "GENERATION": "2", "WRITE": "1", "SPEC": "spec.yaml",
-            "TARGETS": "targets.yaml", "FILE": "exported.plan", "F": "report", "LIST": "all",
-            "TEXT": "'{replicated}'", "NAME": self.name_in(command, page)}
+            "STATE": STATE,
+            "JOB": "llama",
+            "WORLD": "main",
+            "HOST": "host-1",
+            "UID": "5f0c2a",
+            "FOLDER": "files",
+            "GENERATION": "2",
+            "WRITE": "1",
+            "SPEC": "spec.yaml",
+            "TARGETS": "targets.yaml",
+            "FILE": "exported.plan",
+            "F": "report",
+            "LIST": "all",
+            "TEXT": "'{replicated}'",
+            "NAME": self.name_in(command, page),
+        }
         words = re.compile(r"(?<!%)\b(?:" + "|".join(values) + r")\b")
         filled = words.sub(lambda word: values[word[0]], command)
         return filled.replace("journal-2026-11-22.db", "journal-$(date +%F).db")

@@ -51,7 +51,9 @@ class Unreadable:
 def check_failures(job, state, abstract):
     """Every process raises what process 0 met, in save and in restore, and the job goes on."""
     expect_failure(job, "save", lambda: job.save({**state, "more": Unreadable()}, 1000))
-    only_here = object() if job.rank == 0 else np.zeros(4)  # the others have a leaf that can be saved
+    only_here = (
+        object() if job.rank == 0 else np.zeros(4)
+    )  # the others have a leaf that can be saved
     expect_failure(job, "leaf", lambda: job.save({**state, "more": only_here}, 1000))
     expect_failure(job, "wanted", lambda: job.restore({**abstract, "more": only_here}))
     moved, job._restorer._moved = job._restorer._moved, fail  # process 0 alone calls it

@@ -38,7 +38,9 @@ class JaxModel:
         mesh = jax.make_mesh(
             (jax.device_count(),), ("rows",), axis_types=(jax.sharding.AxisType.Auto,)
         )
-        rows, whole = NamedSharding(mesh, PartitionSpec("rows")), NamedSharding(mesh, PartitionSpec())
+        rows, whole = NamedSharding(mesh, PartitionSpec("rows")), NamedSharding(
+            mesh, PartitionSpec()
+        )
         wanted = {"w": jax.ShapeDtypeStruct((ROWS, COLUMNS), np.float32, sharding=rows)}
         found = self.job.restore(wanted)
         self.start = found.step if found else 0

@@ -76,7 +76,13 @@ class LeavingTest(unittest.TestCase):
             "OMP_NUM_THREADS": "1",
             "PYTHONPATH": str(support.MODULES),
         }
-        command = [str(support.VENV / "bin" / "python"), _PROGRAM, kind, json.dumps(order), str(rank)]
+        command = [
+            str(support.VENV / "bin" / "python"),
+            _PROGRAM,
+            kind,
+            json.dumps(order),
+            str(rank),
+        ]
         with open(self.folder / f"{rank}.err", "w") as err, open(
             self.folder / f"{rank}.out", "w"
         ) as out:

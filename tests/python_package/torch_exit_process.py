@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Worlds of two processes that train nothing, save, and end: torch_exit_process.py WORLDS FOLDER. Forks them, as importing torch takes
-seconds. Prints, as JSON, the status of every exit by how the process ended, and what stderr has of the first that is not 0."""
+"""Worlds of two processes that train nothing, save, and end: torch_exit_process.py WORLDS FOLDER.
+Forks them, as importing torch takes seconds. Prints, as JSON, the status of every exit by how the
+process ended, and what stderr has of the first that is not 0.
+"""
+
 import collections
 import json
 import os
@@ -14,7 +17,14 @@ import torch.distributed as dist
 import remesh.torch
 
 SIZE = 2
-ENDINGS = ("close and destroy", "close", "nothing", "destroy before close", "while it saves", "no job")
+ENDINGS = (
+    "close and destroy",
+    "close",
+    "nothing",
+    "destroy before close",
+    "while it saves",
+    "no job",
+)
 warnings.filterwarnings("ignore")
 
 

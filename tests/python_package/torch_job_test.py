@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A torch job of 4 processes (torchrun, FSDP2, shards of uneven sizes) is killed and goes on with 3, then with 6: what is restored, and every
-later loss, has the bits of a restore from DCP's files of the same step."""
+"""A torch job of 4 processes (torchrun, FSDP2, shards of uneven sizes) is killed and goes on with
+3, then with 6: what is restored, and every later loss, has the bits of a restore from DCP's files
+of the same step."""
+
 import json
 import os
 import pathlib
@@ -32,18 +34,37 @@ class TorchJobTest(unittest.TestCase):
 
     def torchrun(self, size, *program, log, **environment):
         """Started in a session of its own. Its processes meet at a port that the kernel chooses."""
-        env = {**os.environ, "PYTHONPATH": f"{_EXAMPLES}{os.pathsep}{support.MODULES}", "GLOO_SOCKET_IFNAME": "lo", "OMP_NUM_THREADS": "1",
-               **environment}
-        return subprocess.Popen([_TORCHRUN, "--standalone", "--nproc-per-node", str(size), *map(str, program)], env=env, text=True,
-                                start_new_session=True, stdout=subprocess.PIPE, stderr=log)
+        env = {
+            **os.environ,
+            "PYTHONPATH": f"{_EXAMPLES}{os.pathsep}{support.MODULES}",
+            "GLOO_SOCKET_IFNAME": "lo",
+            "OMP_NUM_THREADS": "1",
+            **environment,
+        }
+        return subprocess.Popen(
+            [_TORCHRUN, "--standalone", "--nproc-per-node", str(size), *map(str, program)],
+            env=env,
+            text=True,
+            start_new_session=True,
+            stdout=subprocess.PIPE,
+            stderr=log,
+        )
 
     def world(self, size, kill=None, **order):
         """What process 0 printed. Kills all once it has printed step `kill`."""
         sockets = [self.cluster.worker_socket(host) for host in self.cluster.host_names[:size]]
-        order = {"replicas": None, "data_parallel": False, "files": str(self.folder / "files"), "sockets": sockets, **order}
+        order = {
+            "replicas": None,
+            "data_parallel": False,
+            "files": str(self.folder / "files"),
+            "sockets": sockets,
+            **order,
+        }
         log = self.folder / f"{size}.log"
         said = []
-        with open(log, "w") as file, self.torchrun(size, _HERE / "torch_job_process.py", json.dumps(order), log=file) as started:
+        with open(log, "w") as file, self.torchrun(
+            size, _HERE / "torch_job_process.py", json.dumps(order), log=file
+        ) as started:
             try:
                 for line in started.stdout:
                     if line.startswith("{"):
@@ -58,22 +79,34 @@ class TorchJobTest(unittest.TestCase):
 
     # kill -9 of one: torchrun ends the others.
     def kill_processes(self, started):
-        children = pathlib.Path(f"/proc/{started.pid}/task/{started.pid}/children").read_text().split()
+        children = (
+            pathlib.Path(f"/proc/{started.pid}/task/{started.pid}/children").read_text().split()
+        )
         os.kill(int(children[-1]), signal.SIGKILL)
 
     def check_goes_on(self, before, after, saved_by):
-        """The world restored what the one before printed for that step, and both ways to restore it go on alike."""
+        """The world restored what the one before printed for that step, and both ways to restore it
+        go on alike."""
         found = after[0]
         digests = {each["saved"]: each["digest"] for each in before if "saved" in each}
         self.assertIn(found["restored"], digests)
-        self.assertEqual(found["digests"], [digests[found["restored"]]] * 2, "not the bits that were saved, and those of the files")
+        self.assertEqual(
+            found["digests"],
+            [digests[found["restored"]]] * 2,
+            "not the bits that were saved, and those of the files",
+        )
         self.assertEqual(found["saved_by"], saved_by)
         losses = {each["step"]: each["losses"] for each in after if "step" in each}
         self.assertTrue(losses)
         for step, (ours, files) in losses.items():
-            self.assertEqual(ours, files, f"step {step}: another loss than after a restore from the files")
-        print(f"restored step {found['restored']} of {saved_by} processes, digest {found['digests'][0]}, "
-              f"losses of {len(losses)} steps equal, {found['seconds']}", flush=True)
+            self.assertEqual(
+                ours, files, f"step {step}: another loss than after a restore from the files"
+            )
+        print(
+            f"restored step {found['restored']} of {saved_by} processes, digest {found['digests'][0]}, "
+            f"losses of {len(losses)} steps equal, {found['seconds']}",
+            flush=True,
+        )
 
     def test_goes_on_with_3_and_then_6_processes(self):
         four = self.world(4, kill=6, steps=100)

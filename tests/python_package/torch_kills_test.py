@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Processes of a torch job die: the tables and the planted bugs of client/python/tests/job_kills_test.py, over remesh.torch."""
+"""Processes of a torch job die: the tables and the planted bugs of
+client/python/tests/job_kills_test.py, over remesh.torch."""
+
 import os
 import pathlib
 import sys

@@ -125,7 +125,11 @@ def main():
     job.load({**strange, "note": ""}, strict=False)
     assert strange["model"]["more"] is before and not strange["model"]["uneven"].any()
     say(missing_value=caught(lambda: job.load({**state_dict(0, count), "another": 1})))
-    say(dcp_missing=caught(lambda: dcp.load({"nothing": torch.ones(2)}, storage_reader=job.reader())))
+    say(
+        dcp_missing=caught(
+            lambda: dcp.load({"nothing": torch.ones(2)}, storage_reader=job.reader())
+        )
+    )
     # Of DCP's calls, a save that fails, one without collectives, and one by a thread.
     seed = found.step + 1
     say(

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""remesh.torch saves and restores state dicts: DTensors of every placement, tied weights, Stateful objects, values that are no tensors;
-by Job and by torch.distributed.checkpoint."""
+"""remesh.torch saves and restores state dicts: DTensors of every placement, tied weights, Stateful
+objects, values that are no tensors; by Job and by torch.distributed.checkpoint."""
+
 import json
 import pathlib
 import sys
@@ -23,9 +24,18 @@ class TorchTreesTest(unittest.TestCase):
 
     def world(self, size, which):
         """What each process said, by key."""
-        sockets = ",".join(self.cluster.worker_socket(self.cluster.host_names[rank % 2]) for rank in range(size))
+        sockets = ",".join(
+            self.cluster.worker_socket(self.cluster.host_names[rank % 2]) for rank in range(size)
+        )
         with tempfile.TemporaryDirectory() as folder:
-            ended = support.run_processes(PROGRAM, size, [f"{folder}/store", which], timeout=100, GLOO_SOCKET_IFNAME="lo", SOCKETS=sockets)
+            ended = support.run_processes(
+                PROGRAM,
+                size,
+                [f"{folder}/store", which],
+                timeout=100,
+                GLOO_SOCKET_IFNAME="lo",
+                SOCKETS=sockets,
+            )
         for process in ended:
             self.assertEqual(process["code"], 0, process["err"][-3000:])
         said = [{} for _ in ended]
@@ -52,11 +62,20 @@ class TorchTreesTest(unittest.TestCase):
         self.check_errors(three)
 
     def check_errors(self, said):
-        self.assertRegex(said["mismatch"], r"^StructureMismatch: .*model.more: have none, want f32\[2\]; .*"
-                                           r"model.tied: have f32\[7,5\], want s32\[7,5\]")
-        self.assertRegex(said["missing_value"], "^StructureMismatch: .*another: have none, want a value")
-        self.assertRegex(said["dcp_missing"], "StructureMismatch: .*nothing: have none, want a value")
-        self.assertRegex(said["no_collectives"], "^ValueError: use_collectives: value False must be True")
+        self.assertRegex(
+            said["mismatch"],
+            r"^StructureMismatch: .*model.more: have none, want f32\[2\]; .*"
+            r"model.tied: have f32\[7,5\], want s32\[7,5\]",
+        )
+        self.assertRegex(
+            said["missing_value"], "^StructureMismatch: .*another: have none, want a value"
+        )
+        self.assertRegex(
+            said["dcp_missing"], "StructureMismatch: .*nothing: have none, want a value"
+        )
+        self.assertRegex(
+            said["no_collectives"], "^ValueError: use_collectives: value False must be True"
+        )
         self.assertRegex(said["fails"], "^ProcessFailed: process 1: .*bad: ")
         self.assertEqual(said["labels"]["checkpoint-id"], "mine")
         self.assertEqual(json.loads(said["labels"]["torch-ties"]), {"model.uneven": "model.tied"})

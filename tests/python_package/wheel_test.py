@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The wheel installs into fresh virtual environments beside the packages that jobs have, and works there."""
+"""The wheel installs into fresh virtual environments beside the packages that jobs have, and works
+there."""
+
 import pathlib
 import re
 import tempfile
@@ -33,8 +35,20 @@ job.save(saved, 1, block=True)
 assert job.load(loaded).step == 1 and torch.equal(loaded["w"], saved["w"]) and loaded["n"] == 3
 job.close()
 """
-# torch and what it needs, but for what the wheel or JAX bring. Without NVIDIA's libraries pip cannot install it.
-TORCH = ("torch", "torchgen", "filelock", "sympy", "mpmath", "networkx", "jinja2", "markupsafe", "fsspec", "typing_extensions.py")
+# torch and what it needs, but for what the wheel or JAX bring. Without NVIDIA's libraries pip
+# cannot install it.
+TORCH = (
+    "torch",
+    "torchgen",
+    "filelock",
+    "sympy",
+    "mpmath",
+    "networkx",
+    "jinja2",
+    "markupsafe",
+    "fsspec",
+    "typing_extensions.py",
+)
 
 
 class WheelTest(unittest.TestCase):
@@ -47,15 +61,30 @@ class WheelTest(unittest.TestCase):
     def install(self, *packages: str) -> None:
         wheel = next(DIST.glob("remesh-*.whl"))
         wanted = [package.replace("WHEEL", str(wheel)) for package in packages]
-        run("/usr/bin/python3", "-m", "pip", "--disable-pip-version-check", "--python", self.python, "install", "--quiet", "--no-compile",
-            "--no-index", "--find-links", WHEELS, *wanted)
+        run(
+            "/usr/bin/python3",
+            "-m",
+            "pip",
+            "--disable-pip-version-check",
+            "--python",
+            self.python,
+            "install",
+            "--quiet",
+            "--no-compile",
+            "--no-index",
+            "--find-links",
+            WHEELS,
+            *wanted
+        )
 
     def check(self, protobuf: str) -> None:
         """Outside of the checkout's modules."""
         found = run(self.python, "-W", "error::UserWarning", "-c", IMPORTS, PYTHONPATH="").strip()
         self.assertRegex(found, protobuf)
         said = run(self.python, TOUR, PYTHONPATH="")
-        self.assertEqual(len(re.findall(r"device \d+ holds w\[0, \d+\] to \[64, \d+\]", said)), 4, said)
+        self.assertEqual(
+            len(re.findall(r"device \d+ holds w\[0, \d+\] to \[64, \d+\]", said)), 4, said
+        )
 
     def test_beside_protobuf_4(self):
         self.install("WHEEL", "protobuf==4.25.*")
@@ -74,7 +103,9 @@ class WheelTest(unittest.TestCase):
 
     def link_torch(self) -> None:
         """From build/venv: a copy takes 1.2 GB."""
-        (theirs,), (ours,) = VENV.glob("lib/python*/site-packages"), self.python.parents[1].glob("lib/python*/site-packages")
+        (theirs,), (ours,) = VENV.glob("lib/python*/site-packages"), self.python.parents[1].glob(
+            "lib/python*/site-packages"
+        )
         for name in TORCH:
             if not (ours / name).exists():
                 (ours / name).symlink_to(theirs / name)

@@ -45,9 +45,7 @@ def pause(channel: Channel) -> None:
     time.sleep(max(end - time.monotonic(), 0))
 
 
-def retry(
-    method: Callable[[], Callable], request: Any, timeout: float, channel: Channel
-) -> Any:
+def retry(method: Callable[[], Callable], request: Any, timeout: float, channel: Channel) -> Any:
     """Calls what method() returns, which may be another stub after each failure, until the other
     side answers. Raises gRPC's error."""
     give_up = time.monotonic() + timeout

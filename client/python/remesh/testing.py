@@ -8,6 +8,7 @@ All files are in one temporary directory (logs, journal, sockets, port files) an
 directory; close(), or the end of the `with` block, ends the processes and removes both. If this
 process dies before that, the kernel kills its children.
 """
+
 import os
 import pathlib
 import shutil

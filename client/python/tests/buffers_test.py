@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Writing and mapping files that shards share."""
+
 import gc
 import os
 import pathlib
@@ -14,8 +15,14 @@ from remesh.v1 import local_pb2, sharding_pb2
 
 
 def shard(path, offset, count, element_type="u8", array="w"):
-    return local_pb2.Shard(array=array, path=str(path), offset=offset, bytes=count, element_type=element_type,
-                           box=sharding_pb2.Box(lo=[0], hi=[count * (2 if element_type == "s4" else 1)]))
+    return local_pb2.Shard(
+        array=array,
+        path=str(path),
+        offset=offset,
+        bytes=count,
+        element_type=element_type,
+        box=sharding_pb2.Box(lo=[0], hi=[count * (2 if element_type == "s4" else 1)]),
+    )
 
 
 class BuffersTest(unittest.TestCase):
@@ -30,13 +37,28 @@ class BuffersTest(unittest.TestCase):
 
     def test_slices_by_several_threads(self):
         content = np.random.default_rng(0).integers(0, 256, 900, np.uint8)
-        first, second = self.mapped(shard(self.path, 64, 800), shard(self.path, 900, 100), access=buffers.WRITE)
-        self.assertEqual(buffers.write([(first, content[:800]), (second, bytes(content[800:]))], threads=4, slice_bytes=7), 900)
-        self.assertEqual(self.path.read_bytes(), bytes(64) + content[:800].tobytes() + bytes(36) + content[800:].tobytes())
+        first, second = self.mapped(
+            shard(self.path, 64, 800), shard(self.path, 900, 100), access=buffers.WRITE
+        )
+        self.assertEqual(
+            buffers.write(
+                [(first, content[:800]), (second, bytes(content[800:]))], threads=4, slice_bytes=7
+            ),
+            900,
+        )
+        self.assertEqual(
+            self.path.read_bytes(),
+            bytes(64) + content[:800].tobytes() + bytes(36) + content[800:].tobytes(),
+        )
 
     def test_contents_of_any_form(self):
         (one,) = self.mapped(shard(self.path, 0, 24))
-        for content in (np.arange(12, dtype=">u2").reshape(3, 4).T, np.arange(6, dtype=np.float32)[::-1], bytearray(range(24)), memoryview(bytes(24))):
+        for content in (
+            np.arange(12, dtype=">u2").reshape(3, 4).T,
+            np.arange(6, dtype=np.float32)[::-1],
+            bytearray(range(24)),
+            memoryview(bytes(24)),
+        ):
             buffers.write([(one, content)])
             self.assertEqual(self.path.read_bytes()[:24], np.ascontiguousarray(content).tobytes())
 
@@ -49,14 +71,19 @@ class BuffersTest(unittest.TestCase):
     def test_a_short_write_is_completed(self):
         (one,) = self.mapped(shard(self.path, 0, 100))
         whole = os.pwrite
-        with mock.patch("os.pwrite", side_effect=lambda descriptor, data, offset: whole(descriptor, data[:7], offset)):
+        with mock.patch(
+            "os.pwrite",
+            side_effect=lambda descriptor, data, offset: whole(descriptor, data[:7], offset),
+        ):
             buffers.write([(one, b"\2" * 100)])
         self.assertEqual(self.path.read_bytes()[:101], b"\2" * 100 + b"\0")
 
     def test_a_failed_write_is_raised_and_closes_what_it_opened(self):
         (one,) = self.mapped(shard(self.path, 0, 1000))
         opened = len(os.listdir("/proc/self/fd"))
-        with mock.patch("os.pwrite", side_effect=OSError(28, "full")), self.assertRaisesRegex(OSError, "full"):
+        with mock.patch("os.pwrite", side_effect=OSError(28, "full")), self.assertRaisesRegex(
+            OSError, "full"
+        ):
             buffers.write([(one, bytes(1000))], threads=3, slice_bytes=10)
         self.assertEqual(len(os.listdir("/proc/self/fd")), opened)
 

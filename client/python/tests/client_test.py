@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """connect(), Client, State and Move against a server and a worker that only pretend."""
+
 import os
 import threading
 import time
@@ -46,18 +47,28 @@ class ClientTest(unittest.TestCase):
 
     def test_the_worker_says_all_that_is_needed(self):
         host = self.client.host
-        self.assertEqual((host.name, host.device_ids, host.server), ("host-0", (4, 5), self.fakes.address))
+        self.assertEqual(
+            (host.name, host.device_ids, host.server), ("host-0", (4, 5), self.fakes.address)
+        )
         self.assertEqual(self.state().step, 3)
 
     def test_the_environment_names_socket_and_server(self):
-        self.worker.scripts["GetHost"] = [local_pb2.GetHostResponse(host="host-0", server_address="10.255.255.1:1")]
-        with mock.patch.dict(os.environ, {"REMESH_SOCKET": self.fakes.socket, "REMESH_SERVER": self.fakes.address}):
+        self.worker.scripts["GetHost"] = [
+            local_pb2.GetHostResponse(host="host-0", server_address="10.255.255.1:1")
+        ]
+        with mock.patch.dict(
+            os.environ, {"REMESH_SOCKET": self.fakes.socket, "REMESH_SERVER": self.fakes.address}
+        ):
             with remesh.connect() as client:
                 self.assertEqual(client.state(STATE).uid, "u")
 
     def test_an_older_worker_needs_the_servers_address(self):
-        self.worker.scripts["GetHost"] = [lambda context: context.abort(grpc.StatusCode.UNIMPLEMENTED, "")]
-        with self.assertRaisesRegex(ValueError, "server: value '' must be HOST:PORT: set REMESH_SOCKET or REMESH_SERVER"):
+        self.worker.scripts["GetHost"] = [
+            lambda context: context.abort(grpc.StatusCode.UNIMPLEMENTED, "")
+        ]
+        with self.assertRaisesRegex(
+            ValueError, "server: value '' must be HOST:PORT: set REMESH_SOCKET or REMESH_SERVER"
+        ):
             remesh.connect(self.fakes.socket)
         with remesh.connect(self.fakes.socket, self.fakes.address) as client:
             self.assertEqual((client.host.name, client.state(STATE).uid), ("", "u"))
@@ -65,7 +76,9 @@ class ClientTest(unittest.TestCase):
     def test_a_controller_has_no_worker(self):
         with remesh.connect(server=self.fakes.address) as client:
             self.assertEqual(client.state(STATE).uid, "u")
-            with self.assertRaisesRegex(errors.BadArgument, "socket: value '' must be the worker's socket"):
+            with self.assertRaisesRegex(
+                errors.BadArgument, "socket: value '' must be the worker's socket"
+            ):
                 client.state(STATE).allocate()
 
     def test_no_worker_there(self):
@@ -76,7 +89,9 @@ class ClientTest(unittest.TestCase):
 
     def test_a_restart_is_waited_out_by_one_request_id(self):
         self.server.scripts["CreateState"] = [unavailable, self.server.state]
-        self.client.create(STATE, {"w": remesh.Array((4, 3), "bf16", REPLICATED)}, step=3, labels={"x": "y"})
+        self.client.create(
+            STATE, {"w": remesh.Array((4, 3), "bf16", REPLICATED)}, step=3, labels={"x": "y"}
+        )
         first, second = self.server.of(state_pb2.CreateStateRequest)
         self.assertEqual(first, second)
         self.assertTrue(first.request_id and first.state.write_once)
@@ -84,12 +99,20 @@ class ClientTest(unittest.TestCase):
 
     def test_a_server_that_ignores_what_it_does_not_know_is_too_old(self):
         self.server.state.write_once = False
-        with self.assertRaisesRegex(errors.ServerTooOld, "does not know states that are written once"):
+        with self.assertRaisesRegex(
+            errors.ServerTooOld, "does not know states that are written once"
+        ):
             self.client.create(STATE, {"w": remesh.Array((4, 3), "bf16", REPLICATED)})
-        self.assertEqual([one.name for one in self.server.of(state_pb2.DeleteStateRequest)], [STATE], "nothing may be left")
+        self.assertEqual(
+            [one.name for one in self.server.of(state_pb2.DeleteStateRequest)],
+            [STATE],
+            "nothing may be left",
+        )
 
     def test_errors_are_typed_on_one_line_without_grpc(self):
-        self.server.scripts["GetState"] = [refused("STATE_NOT_FOUND", grpc.StatusCode.NOT_FOUND, state=STATE)]
+        self.server.scripts["GetState"] = [
+            refused("STATE_NOT_FOUND", grpc.StatusCode.NOT_FOUND, state=STATE)
+        ]
         with self.assertRaises(errors.NotFound) as caught:
             self.state()
         self.assertEqual(str(caught.exception), f"NOT_FOUND (STATE_NOT_FOUND): no [state={STATE}]")
@@ -98,15 +121,26 @@ class ClientTest(unittest.TestCase):
         self.assertNotIn("During handling", text)
 
     def test_all_pages_are_read(self):
-        pages = [state_pb2.ListStatesResponse(states=[state_pb2.State(name="1")], next_page_token="2"),
-                 state_pb2.ListStatesResponse(states=[state_pb2.State(name="2")])]
+        pages = [
+            state_pb2.ListStatesResponse(states=[state_pb2.State(name="1")], next_page_token="2"),
+            state_pb2.ListStatesResponse(states=[state_pb2.State(name="2")]),
+        ]
         self.server.scripts["ListStates"] = pages
         self.assertEqual([state.name for state in self.client.states("jobs/a")], ["1", "2"])
         asked = self.server.of(state_pb2.ListStatesRequest)
-        self.assertEqual([(one.page_token, one.view, one.parent) for one in asked],
-                         [("", state_pb2.ListStatesRequest.BASIC, "jobs/a"), ("2", state_pb2.ListStatesRequest.BASIC, "jobs/a")])
-        self.server.scripts["ListWorkers"] = [worker_pb2.ListWorkersResponse(workers=[worker_pb2.Worker(name="a")], next_page_token="b"),
-                                              worker_pb2.ListWorkersResponse(workers=[worker_pb2.Worker(name="b")])]
+        self.assertEqual(
+            [(one.page_token, one.view, one.parent) for one in asked],
+            [
+                ("", state_pb2.ListStatesRequest.BASIC, "jobs/a"),
+                ("2", state_pb2.ListStatesRequest.BASIC, "jobs/a"),
+            ],
+        )
+        self.server.scripts["ListWorkers"] = [
+            worker_pb2.ListWorkersResponse(
+                workers=[worker_pb2.Worker(name="a")], next_page_token="b"
+            ),
+            worker_pb2.ListWorkersResponse(workers=[worker_pb2.Worker(name="b")]),
+        ]
         self.assertEqual([worker.name for worker in self.client.workers()], ["a", "b"])
 
     def test_nothing_works_after_close_which_may_be_repeated(self):
@@ -125,6 +159,7 @@ class ClientTest(unittest.TestCase):
             while context.is_active():
                 time.sleep(0.01)
             context.abort(grpc.StatusCode.CANCELLED, "")
+
         self.server.scripts["WatchState"] = [hang]
 
         def wait():
@@ -132,6 +167,7 @@ class ClientTest(unittest.TestCase):
                 state.wait_ready(60)
             except errors.RemeshError as error:
                 raised.append(type(error))
+
         state = self.state()
         waiting = threading.Thread(target=wait)
         waiting.start()
@@ -146,7 +182,13 @@ class ClientTest(unittest.TestCase):
         child = os.fork()
         if child == 0:
             said = []
-            for call in (self.state, state.allocate, state.seal, state.wait_ready, lambda: state.reshard({"w": REPLICATED})):
+            for call in (
+                self.state,
+                state.allocate,
+                state.seal,
+                state.wait_ready,
+                lambda: state.reshard({"w": REPLICATED}),
+            ):
                 try:
                     call()
                 except errors.ForkedError:
@@ -162,7 +204,9 @@ class ClientTest(unittest.TestCase):
 
     def test_threads_share_a_client(self):
         seen = []
-        threads = [threading.Thread(target=lambda: seen.append(self.state().uid)) for _ in range(16)]
+        threads = [
+            threading.Thread(target=lambda: seen.append(self.state().uid)) for _ in range(16)
+        ]
         for thread in threads:
             thread.start()
         for thread in threads:
@@ -185,10 +229,20 @@ class ClientTest(unittest.TestCase):
         state.seal()
         state.read()
         state.update(step=4)
-        sent = [request for request in self.worker.requests if not isinstance(request, local_pb2.GetHostRequest)]
+        sent = [
+            request
+            for request in self.worker.requests
+            if not isinstance(request, local_pb2.GetHostRequest)
+        ]
         self.assertEqual([request.state_uid for request in sent], ["u"] * 3)
         self.assertEqual(list(sent[0].shards[0].devices), [4])
-        self.assertEqual([(request.uid, request.step) for request in self.server.of(state_pb2.UpdateStateRequest)], [("u", 4)])
+        self.assertEqual(
+            [
+                (request.uid, request.step)
+                for request in self.server.of(state_pb2.UpdateStateRequest)
+            ],
+            [("u", 4)],
+        )
 
     def test_a_process_learns_the_uid_from_its_worker(self):
         local = self.client.local(STATE)
@@ -197,14 +251,28 @@ class ClientTest(unittest.TestCase):
         self.assertEqual([request.state_uid for request in self.worker.requests[1:]], ["", "u"])
 
     def test_no_room_names_the_host(self):
-        self.worker.scripts["Allocate"] = [refused("MEMORY_EXHAUSTED", grpc.StatusCode.RESOURCE_EXHAUSTED, needed_bytes="7", free_bytes="5")]
+        self.worker.scripts["Allocate"] = [
+            refused(
+                "MEMORY_EXHAUSTED",
+                grpc.StatusCode.RESOURCE_EXHAUSTED,
+                needed_bytes="7",
+                free_bytes="5",
+            )
+        ]
         with self.assertRaises(errors.NoRoom) as caught:
             self.state().allocate()
-        self.assertEqual((caught.exception.host, caught.exception.needed_bytes, caught.exception.free_bytes), ("host-0", 7, 5))
+        self.assertEqual(
+            (caught.exception.host, caught.exception.needed_bytes, caught.exception.free_bytes),
+            ("host-0", 7, 5),
+        )
 
     def test_a_wait_says_what_for(self):
-        self.worker.scripts["GetShards"] = [lambda context: context.abort(grpc.StatusCode.DEADLINE_EXCEEDED, "Deadline Exceeded")]
-        with self.assertRaisesRegex(TimeoutError, f"waited until generation 2 of {STATE} is committed on this host, for 5 s"):
+        self.worker.scripts["GetShards"] = [
+            lambda context: context.abort(grpc.StatusCode.DEADLINE_EXCEEDED, "Deadline Exceeded")
+        ]
+        with self.assertRaisesRegex(
+            TimeoutError, f"waited until generation 2 of {STATE} is committed on this host, for 5 s"
+        ):
             self.state().read(2, wait=5)
 
     def test_what_is_read_cannot_be_written_unless_it_is_private(self):
@@ -237,12 +305,17 @@ class ClientTest(unittest.TestCase):
         self.assertEqual(self.server.of(state_pb2.DeleteStateRequest), [])
 
     def test_waiting_for_a_state_says_what_is_missing(self):
-        waiting = state_pb2.State(name=STATE, uid="u", phase=state_pb2.State.BUILDING, unsealed_hosts=["host-1"])
+        waiting = state_pb2.State(
+            name=STATE, uid="u", phase=state_pb2.State.BUILDING, unsealed_hosts=["host-1"]
+        )
 
         def wait_long(context):
             context.abort(grpc.StatusCode.DEADLINE_EXCEEDED, "")
+
         self.server.scripts["WatchState"] = [waiting, wait_long]
-        with self.assertRaisesRegex(errors.TimedOut, "is READY; it is BUILDING; not sealed on host-1"):
+        with self.assertRaisesRegex(
+            errors.TimedOut, "is READY; it is BUILDING; not sealed on host-1"
+        ):
             self.state().wait_ready(5)
 
     def test_deleting_names_those_who_were_away_and_can_be_repeated(self):
@@ -256,21 +329,42 @@ class ClientTest(unittest.TestCase):
 
     def test_a_move(self):
         seen = []
-        moved = self.state().reshard({"w": REPLICATED}, lost=[7], lose_absent_hosts=True, deadline=9).wait(progress=seen.append)
+        moved = (
+            self.state()
+            .reshard({"w": REPLICATED}, lost=[7], lose_absent_hosts=True, deadline=9)
+            .wait(progress=seen.append)
+        )
         self.assertEqual((moved.generation, len(seen)), (2, 1))
         request = self.server.of(reshard_pb2.StartExecutionRequest)[0]
-        self.assertEqual((request.expected_generation, list(request.options.lost_device_ids), request.deadline.seconds), (1, [7], 9))
+        self.assertEqual(
+            (
+                request.expected_generation,
+                list(request.options.lost_device_ids),
+                request.deadline.seconds,
+            ),
+            (1, [7], 9),
+        )
         self.assertTrue(request.lose_absent_hosts and request.request_id)
 
     def test_a_layout_that_is_there_already_is_not_watched(self):
-        self.server.scripts["StartExecution"] = [reshard_pb2.Execution(
-            name="jobs/a/executions/2", phase=reshard_pb2.Execution.SUCCEEDED, source_generation=1, target_generation=1)]
+        self.server.scripts["StartExecution"] = [
+            reshard_pb2.Execution(
+                name="jobs/a/executions/2",
+                phase=reshard_pb2.Execution.SUCCEEDED,
+                source_generation=1,
+                target_generation=1,
+            )
+        ]
         self.assertEqual(self.state().reshard({"w": REPLICATED}).wait().generation, 1)
         self.assertEqual(self.server.of(reshard_pb2.WatchExecutionRequest), [])
 
     def test_a_move_that_fails(self):
-        self.server.scripts["WatchExecution"] = [reshard_pb2.Execution(name="jobs/a/executions/1", phase=reshard_pb2.Execution.FAILED)]
-        with self.assertRaisesRegex(errors.MoveFailed, "jobs/a/executions/1 ended in FAILED") as caught:
+        self.server.scripts["WatchExecution"] = [
+            reshard_pb2.Execution(name="jobs/a/executions/1", phase=reshard_pb2.Execution.FAILED)
+        ]
+        with self.assertRaisesRegex(
+            errors.MoveFailed, "jobs/a/executions/1 ended in FAILED"
+        ) as caught:
             self.state().reshard({"w": REPLICATED}).wait()
         self.assertEqual(caught.exception.execution.name, "jobs/a/executions/1")
 

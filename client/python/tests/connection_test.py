@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Certificates of the Python client: where they are named, and that a change of the files is noticed. Handshakes: end_to_end_tls."""
+"""Certificates of the Python client: where they are named, and that a change of the files is
+noticed. Handshakes: end_to_end_tls."""
+
 import os
 import pathlib
 import tempfile
@@ -31,7 +33,9 @@ class ConnectionTest(unittest.TestCase):
 
     def test_what_is_no_pem_is_named(self):
         self.file.write_text("garbage")
-        with self.assertRaisesRegex(ValueError, r"tls\.ca: value '.*all\.pem' must hold PEM with CERTIFICATE"):
+        with self.assertRaisesRegex(
+            ValueError, r"tls\.ca: value '.*all\.pem' must hold PEM with CERTIFICATE"
+        ):
             ServerConnection("127.0.0.1:1", tls=self.tls)
 
     def test_changed_files_make_a_new_channel_and_bad_ones_do_not(self):

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The file of contexts, as the Python client reads it. remeshctl_test has the same cases for remeshctl."""
+"""The file of contexts, as the Python client reads it. remeshctl_test has the same cases for
+remeshctl."""
+
 import os
 import pathlib
 import tempfile
@@ -24,7 +26,9 @@ class ContextsTest(unittest.TestCase):
         self.addCleanup(folder.cleanup)
         self.file = pathlib.Path(folder.name) / "config.yaml"
         self.file.write_text(FILE)
-        patch = mock.patch.dict(os.environ, {"REMESH_CONFIG": str(self.file), "HOME": folder.name}, clear=True)
+        patch = mock.patch.dict(
+            os.environ, {"REMESH_CONFIG": str(self.file), "HOME": folder.name}, clear=True
+        )
         patch.start()
         self.addCleanup(patch.stop)
 
@@ -36,7 +40,9 @@ class ContextsTest(unittest.TestCase):
 
     def test_paths_are_relative_to_the_file_and_the_environment_wins(self):
         tls = Tls.of(contexts.load("two"))
-        self.assertEqual(tls, Tls(str(self.file.parent / "ca"), "/abs/crt", str(self.file.parent / "key"), "s"))
+        self.assertEqual(
+            tls, Tls(str(self.file.parent / "ca"), "/abs/crt", str(self.file.parent / "key"), "s")
+        )
         os.environ["REMESH_TLS_CA"] = "mine"
         self.assertEqual(Tls.of(contexts.load("two")).ca, "mine")
 
@@ -47,9 +53,12 @@ class ContextsTest(unittest.TestCase):
             contexts.load("two")
 
     def test_what_cannot_be_is_named(self):
-        for text, words in [("contexts: {}", None), ("current_context: x", "no context 'x'"),
-                            ("{current_context: a, contexts: {a: {}}}", "contexts.a.server"),
-                            ("{current_context: a, contexts: {a: {server: x, tls: y}}}", "contexts.a.tls")]:
+        for text, words in [
+            ("contexts: {}", None),
+            ("current_context: x", "no context 'x'"),
+            ("{current_context: a, contexts: {a: {}}}", "contexts.a.server"),
+            ("{current_context: a, contexts: {a: {server: x, tls: y}}}", "contexts.a.tls"),
+        ]:
             self.file.write_text(text)
             if words is None:
                 self.assertEqual(contexts.load(), {})
@@ -60,7 +69,9 @@ class ContextsTest(unittest.TestCase):
     def test_a_trainer_without_an_address_asks_the_context(self):
         trainer = Trainer(None, "/nowhere/worker.sock")
         self.addCleanup(trainer.close)
-        self.assertEqual(trainer._server._address, "127.0.0.1:1")  # pylint: disable=protected-access
+        self.assertEqual(
+            trainer._server._address, "127.0.0.1:1"
+        )  # pylint: disable=protected-access
 
 
 if __name__ == "__main__":

@@ -2,7 +2,9 @@
 """Worlds of real processes that exchange over a server: exchange_test.py uses it.
 
 A keeper process has imported everything and forks the members of each world. It reads one order a
-line (JSON). Members print one JSON object a line; {"all_ended": true} follows the last one of a world."""
+line (JSON). Members print one JSON object a line; {"all_ended": true} follows the last one of a
+world.
+"""
 
 import json
 import os

@@ -556,9 +556,10 @@ class JobTest(JobCase):
         def function(core):
             world = World(core.rank, core.size, values(1), whole=("s",))
             core.save_pieces(world.pieces(), np.int64(7))
-            return core.newest(np.int64(7)).step, core.restore_arrays(
-                world.arrays(), step=np.int32(7)
-            ).step
+            return (
+                core.newest(np.int64(7)).step,
+                core.restore_arrays(world.arrays(), step=np.int32(7)).step,
+            )
 
         self.assertEqual(self.world("numpy-steps", 2, function, seconds=60.0), [(7, 7)] * 2)
 

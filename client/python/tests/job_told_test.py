@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A process dies in a save, in a restore, while leaving: the others, a world of the server, are told
-who, and what the next world restores is whole. REMESH_KILL_DRAWS above 1: every phase and victim."""
+"""A process dies in a save, in a restore, while leaving: the others, a world of the server, are
+told who, and what the next world restores is whole. REMESH_KILL_DRAWS above 1: every phase and
+victim.
+"""
 
 import statistics
 import unittest

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """remesh.lending against a driver and a worker's socket that only pretend."""
+
 import contextlib
 import ctypes
 import os
@@ -25,12 +26,24 @@ class FakeDriver:
         self.called = []
 
     def _known(self, address):
-        return next((base for base in (MALLOC, POOL, MANAGED, HOST, VMM, OTHER) if base <= address < base + SIZE), None)
+        return next(
+            (
+                base
+                for base in (MALLOC, POOL, MANAGED, HOST, VMM, OTHER)
+                if base <= address < base + SIZE
+            ),
+            None,
+        )
 
     def attribute(self, number, address, kind=ctypes.c_int):
         base = self._known(address)
-        return {2: base and (1 if base == HOST else 2), 8: int(base == MANAGED), 9: 3, 10: int(base == MALLOC),
-                17: 1 if base == POOL else None}[number]
+        return {
+            2: base and (1 if base == HOST else 2),
+            8: int(base == MANAGED),
+            9: 3,
+            10: int(base == MALLOC),
+            17: 1 if base == POOL else None,
+        }[number]
 
     def allocation(self, address):
         return self._known(address), SIZE
@@ -59,7 +72,12 @@ class FakeDriver:
 
 
 def torch_tensor(address, count, contiguous=True):
-    return types.SimpleNamespace(data_ptr=lambda: address, numel=lambda: count // 2, element_size=lambda: 2, is_contiguous=lambda: contiguous)
+    return types.SimpleNamespace(
+        data_ptr=lambda: address,
+        numel=lambda: count // 2,
+        element_size=lambda: 2,
+        is_contiguous=lambda: contiguous,
+    )
 
 
 class MemoryTest(unittest.TestCase):
@@ -72,7 +90,10 @@ class MemoryTest(unittest.TestCase):
     def test_what_cuda_malloc_made_goes_by_its_handle(self):
         memory = lending.CudaTensorMemory(MALLOC + 0x100)
         self.assertEqual(memory.ipc, lending.Allocation(b"h" * 64, SIZE))
-        self.assertEqual((memory.bytes, memory.base_offset, memory.device_uuid, memory.descriptor), (SIZE, 0x100, "GPU-3", -1))
+        self.assertEqual(
+            (memory.bytes, memory.base_offset, memory.device_uuid, memory.descriptor),
+            (SIZE, 0x100, "GPU-3", -1),
+        )
         memory.synchronize()
         self.assertEqual(self.driver.called, ["cuIpcGetMemHandle", "cuCtxSynchronize"])
 
@@ -83,22 +104,47 @@ class MemoryTest(unittest.TestCase):
         self.assertEqual(self.driver.called[-1], "cuMemRelease")
 
     def test_any_other_is_refused_and_says_why(self):
-        for address, why in ((POOL, "of a pool"), (MANAGED, "managed"), (HOST, "of the host"), (OTHER, "neither by cudaMalloc"), (8, "not CUDA's")):
+        for address, why in (
+            (POOL, "of a pool"),
+            (MANAGED, "managed"),
+            (HOST, "of the host"),
+            (OTHER, "neither by cudaMalloc"),
+            (8, "not CUDA's"),
+        ):
             with self.assertRaisesRegex(ValueError, why):
                 lending.CudaTensorMemory(address)
 
     def test_an_allocation_is_lent_once_for_all_its_tensors(self):
         first, second = torch_tensor(MALLOC + 0x1000, 64), types.SimpleNamespace(
-            __cuda_array_interface__={"shape": (4, 4), "typestr": "<f4", "data": (MALLOC, False), "strides": None})
-        other = types.SimpleNamespace(block_until_ready=lambda: None, unsafe_buffer_pointer=lambda: VMM + 0x20, nbytes=32)
-        memories, places = lending.memories_of([lending.TensorPlace("a", 7, first), lending.TensorPlace("b", 7, other), lending.TensorPlace("c", 7, second)])
+            __cuda_array_interface__={
+                "shape": (4, 4),
+                "typestr": "<f4",
+                "data": (MALLOC, False),
+                "strides": None,
+            }
+        )
+        other = types.SimpleNamespace(
+            block_until_ready=lambda: None, unsafe_buffer_pointer=lambda: VMM + 0x20, nbytes=32
+        )
+        memories, places = lending.memories_of(
+            [
+                lending.TensorPlace("a", 7, first),
+                lending.TensorPlace("b", 7, other),
+                lending.TensorPlace("c", 7, second),
+            ]
+        )
         self.assertEqual([memory.base for memory in memories], [MALLOC, VMM])
-        self.assertEqual([(place.memory, place.offset) for place in places], [(0, 0x1000), (1, 0x20), (0, 0)])
+        self.assertEqual(
+            [(place.memory, place.offset) for place in places], [(0, 0x1000), (1, 0x20), (0, 0)]
+        )
         self.assertEqual(memories[0].tensors, [first, second])
 
     def test_tensors_that_cannot_be_shards_are_refused(self):
-        for tensor, why in ((torch_tensor(MALLOC, 64, contiguous=False), "contiguous"), (torch_tensor(MALLOC + 8, 64), "multiple of 16"),
-                            (torch_tensor(MALLOC + SIZE - 16, 64), "beyond the allocation")):
+        for tensor, why in (
+            (torch_tensor(MALLOC, 64, contiguous=False), "contiguous"),
+            (torch_tensor(MALLOC + 8, 64), "multiple of 16"),
+            (torch_tensor(MALLOC + SIZE - 16, 64), "beyond the allocation"),
+        ):
             with self.assertRaisesRegex(ValueError, why):
                 lending.memories_of([lending.TensorPlace("a", 7, tensor)])
 
@@ -122,6 +168,7 @@ class LeaseTest(unittest.TestCase):
             for one in answers:
                 ends[0].recv(100)
                 ends[0].send(one)
+
         thread = threading.Thread(target=answer)
         thread.start()
         self.addCleanup(thread.join)
@@ -147,6 +194,7 @@ class LeaseTest(unittest.TestCase):
                 self.assertEqual(end.recv(100), b"held 0123")
                 if said:
                     end.send(said)
+
         for said in (b"yes", b"no", b""):
             thread = threading.Thread(target=answer, args=(said,))
             thread.start()
@@ -167,6 +215,7 @@ class LeaseTest(unittest.TestCase):
             with self.server.accept()[0] as end:
                 self.assertEqual(end.recv(100), b"held 0123")
                 end.send(b"no")
+
         thread = threading.Thread(target=answer, daemon=True)
         thread.start()
         self.assertFalse(lease.held())
@@ -180,6 +229,7 @@ class LeaseTest(unittest.TestCase):
             with self.server.accept()[0] as end:
                 self.assertEqual(end.recv(100), b"held 0123")
                 end.send(b"yes")
+
         thread = threading.Thread(target=answer)
         thread.start()
         self.assertTrue(lease.held())

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""remesh's subset of XLA's sharding messages lives beside another xla/xla_data.proto: TensorFlow and others bring their own."""
+"""remesh's subset of XLA's sharding messages lives beside another xla/xla_data.proto: TensorFlow
+and others bring their own."""
+
 import unittest
 
 from google.protobuf import descriptor_pb2, descriptor_pool
@@ -10,7 +12,9 @@ from remesh.xla import xla_data_pb2
 
 def _another_xla_data():
     """xla/xla_data.proto as another package ships it: the same names, other content."""
-    file = descriptor_pb2.FileDescriptorProto(name="xla/xla_data.proto", package="xla", syntax="proto3")
+    file = descriptor_pb2.FileDescriptorProto(
+        name="xla/xla_data.proto", package="xla", syntax="proto3"
+    )
     for name in ("OpSharding", "NamedShardingProto", "ShapeProto"):
         field = file.message_type.add(name=name).field.add(name="opaque", number=1)
         field.type = descriptor_pb2.FieldDescriptorProto.TYPE_BYTES

@@ -1,9 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""python3 -m remesh.demo --bin-dir DIR: a server, four workers and four trainers move Llama-3.2-1B's parameters.
+"""python3 -m remesh.demo --bin-dir DIR: a server, four workers and four trainers move
+Llama-3.2-1B's parameters.
 
-FSDP-8 -> 2×TP-3 (6 devices, uneven) -> FSDP-8 with the devices permuted, over TCP on this machine's loopback; every element is
-checked after each move. Exit 0 when all was right, 1 when anything failed, 130 after Ctrl-C. It leaves nothing behind.
+FSDP-8 -> 2×TP-3 (6 devices, uneven) -> FSDP-8 with the devices permuted, over TCP on this machine's
+loopback; every element is checked after each move. Exit 0 when all was right, 1 when anything
+failed, 130 after Ctrl-C. It leaves nothing behind.
 """
+
 import argparse
 import dataclasses
 import json
@@ -30,15 +33,26 @@ class DemoFailed(Exception):
 
 
 class TrainerProcess:
-    """Our end of a trainer: commands go to its stdin, answers come from a thread that reads its stdout."""
+    """Our end of a trainer: commands go to its stdin, answers come from a thread that reads its
+    stdout."""
 
     def __init__(self, cluster: LocalCluster, host: str, config: model.LlamaConfig):
-        settings = {"server": cluster.server_address, "worker_socket": cluster.worker_socket(host), "state": STATE,
-                    "config": dataclasses.asdict(config), "trainers": len(cluster.host_names),
-                    "hosts": {name: cluster.device_ids(name) for name in cluster.host_names},
-                    "nic_bytes_per_second": NIC_BYTES_PER_SECOND}
-        self.process = Process(f"trainer on {host}", [sys.executable, "-m", "remesh.demo.trainer_process", json.dumps(settings)],
-                               cluster.root / f"trainer-{host}.log", stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        settings = {
+            "server": cluster.server_address,
+            "worker_socket": cluster.worker_socket(host),
+            "state": STATE,
+            "config": dataclasses.asdict(config),
+            "trainers": len(cluster.host_names),
+            "hosts": {name: cluster.device_ids(name) for name in cluster.host_names},
+            "nic_bytes_per_second": NIC_BYTES_PER_SECOND,
+        }
+        self.process = Process(
+            f"trainer on {host}",
+            [sys.executable, "-m", "remesh.demo.trainer_process", json.dumps(settings)],
+            cluster.root / f"trainer-{host}.log",
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+        )
         self._answers: queue.Queue = queue.Queue()
         threading.Thread(target=self._read, daemon=True).start()
 
@@ -86,15 +100,23 @@ class Demo:
         self._first("create")
         sizes = self._all("write")
         self._first("wait_ready", timeout_seconds=self._step_seconds)
-        report.wrote(model.FSDP_8, len(self._trainers), _sum(sizes, "bytes"), time.monotonic() - started)
+        report.wrote(
+            model.FSDP_8, len(self._trainers), _sum(sizes, "bytes"), time.monotonic() - started
+        )
 
     def move(self, source: str, target: str, generation: int) -> int:
-        """One reshard from `generation`, and the check of every element of the one that it makes, which is returned."""
+        """One reshard from `generation`, and the check of every element of the one that it makes,
+        which is returned."""
         report.headline(source, target)
         started = time.monotonic()
         with report.Progress() as progress:
-            answer = self._first("reshard", on_progress=progress.show, to=target, generation=generation,
-                                 timeout_seconds=self._step_seconds)
+            answer = self._first(
+                "reshard",
+                on_progress=progress.show,
+                to=target,
+                generation=generation,
+                timeout_seconds=self._step_seconds,
+            )
         execution = answer["execution"]
         report.moved(execution, answer["transfer_seconds"], time.monotonic() - started)
         started = time.monotonic()
@@ -102,10 +124,14 @@ class Demo:
         answers = self._all("check", generation=moved_to)
         wrong = [text for answer in answers for text in answer["wrong"]]
         if wrong:
-            raise DemoFailed("\n".join(["elements are wrong:", *wrong[:10], f"({len(wrong)} shards in all)"]))
+            raise DemoFailed(
+                "\n".join(["elements are wrong:", *wrong[:10], f"({len(wrong)} shards in all)"])
+            )
         expected = int(execution["summary"]["totalBytes"])
         if _sum(answers, "bytes") != expected:
-            raise DemoFailed(f"{_sum(answers, 'bytes')} bytes lie in the shards, but the plan has {expected}")
+            raise DemoFailed(
+                f"{_sum(answers, 'bytes')} bytes lie in the shards, but the plan has {expected}"
+            )
         report.verified(_sum(answers, "shards"), expected, time.monotonic() - started)
         return moved_to
 
@@ -126,11 +152,20 @@ def _sum(answers: List[Dict], key: str) -> int:
 def _run(arguments) -> None:
     config = model.SMALL if arguments.small else model.LLAMA_3_2_1B
     once = model.total_bytes(config)
-    report.title("a small stand-in for Llama-3.2-1B" if arguments.small else "Llama-3.2-1B", len(model.parameters(config)), once)
+    report.title(
+        "a small stand-in for Llama-3.2-1B" if arguments.small else "Llama-3.2-1B",
+        len(model.parameters(config)),
+        once,
+    )
     started = time.monotonic()
     # Source and target of a move lie side by side: one copy and two.
-    with LocalCluster(arguments.bin_dir, _HOSTS, buffer_bytes=int(3.1 * once),
-                      nic_bytes_per_second=NIC_BYTES_PER_SECOND, device=arguments.device) as cluster:
+    with LocalCluster(
+        arguments.bin_dir,
+        _HOSTS,
+        buffer_bytes=int(3.1 * once),
+        nic_bytes_per_second=NIC_BYTES_PER_SECOND,
+        device=arguments.device,
+    ) as cluster:
         report.started(cluster, time.monotonic() - started)
         demo = Demo(cluster, config, arguments.step_seconds)
         try:
@@ -161,13 +196,32 @@ def _log_tails(cluster) -> str:
 
 
 def _parse(argv):
-    parser = argparse.ArgumentParser(prog="scripts/demo", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        prog="scripts/demo",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
     parser.add_argument("--bin-dir", required=True, type=pathlib.Path, help=argparse.SUPPRESS)
-    parser.add_argument("--small", action="store_true", help="a hundredth of the bytes: seconds instead of half a minute")
-    parser.add_argument("--device", choices=("host", "sim"), default="host",
-                        help="sim: simulated GPUs that exchange by a fake NCCL (default host)")
-    parser.add_argument("--keep", action="store_true", help="keep server and workers running until Ctrl-C")
-    parser.add_argument("--step-seconds", type=float, default=180.0, help="longest that one step may take (default 180)")
+    parser.add_argument(
+        "--small",
+        action="store_true",
+        help="a hundredth of the bytes: seconds instead of half a minute",
+    )
+    parser.add_argument(
+        "--device",
+        choices=("host", "sim"),
+        default="host",
+        help="sim: simulated GPUs that exchange by a fake NCCL (default host)",
+    )
+    parser.add_argument(
+        "--keep", action="store_true", help="keep server and workers running until Ctrl-C"
+    )
+    parser.add_argument(
+        "--step-seconds",
+        type=float,
+        default=180.0,
+        help="longest that one step may take (default 180)",
+    )
     return parser.parse_args(argv)
 
 

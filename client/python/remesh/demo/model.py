@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The parameters of Llama-3.2-1B, and the three layouts that the demo moves them through."""
+
 import dataclasses
 from typing import Dict, List, Tuple
 
@@ -9,6 +10,7 @@ from remesh.v1 import reshard_pb2, sharding_pb2, state_pb2, topology_pb2
 @dataclasses.dataclass(frozen=True)
 class LlamaConfig:
     """Sizes as in the model's config.json; the output projection is tied to the embedding."""
+
     vocabulary: int = 128256
     hidden: int = 2048
     key_value: int = 512  # 8 key-value heads of 64
@@ -56,7 +58,8 @@ def total_bytes(config: LlamaConfig) -> int:
     return total
 
 
-# Megatron's split: what one device computes alone is cut by columns, what is summed afterwards by rows.
+# Megatron's split: what one device computes alone is cut by columns, what is summed afterwards by
+# rows.
 _BY_INPUT = ("o_proj.weight", "down_proj.weight")
 _NOT_CUT = ("layernorm.weight", "model.norm.weight")
 
@@ -68,19 +71,29 @@ PERMUTED_DEVICES = (5, 2, 7, 0, 3, 6, 1, 4)
 
 def _fsdp(devices) -> Dict[str, sharding_pb2.Sharding]:
     """torch's fully_shard: every parameter cut along its first dimension, over all devices."""
-    return {"fsdp": sharding_pb2.Sharding(
-        dtensor=sharding_pb2.DTensorSharding(
-            mesh_shape=[len(devices)],
-            placements=[sharding_pb2.Placement(shard=sharding_pb2.Placement.Shard(dim=0))]),
-        devices=sharding_pb2.DeviceList(ids=devices))}
+    return {
+        "fsdp": sharding_pb2.Sharding(
+            dtensor=sharding_pb2.DTensorSharding(
+                mesh_shape=[len(devices)],
+                placements=[sharding_pb2.Placement(shard=sharding_pb2.Placement.Shard(dim=0))],
+            ),
+            devices=sharding_pb2.DeviceList(ids=devices),
+        )
+    }
 
 
 def _tensor_parallel() -> Dict[str, sharding_pb2.Sharding]:
-    """XLA's text for a 2x3 mesh (replica, model) over devices 0..5, which cuts over 3 devices and repeats the cut twice."""
+    """XLA's text for a 2x3 mesh (replica, model) over devices 0..5, which cuts over 3 devices and
+    repeats the cut twice."""
     devices = sharding_pb2.DeviceList(range=sharding_pb2.DeviceList.Range(start=0, count=6))
-    texts = {"columns": "{devices=[3,1,2]<=[2,3]T(1,0) last_tile_dim_replicate}",
-             "rows": "{devices=[1,3,2]<=[2,3]T(1,0) last_tile_dim_replicate}", "whole": "{replicated}"}
-    return {key: sharding_pb2.Sharding(hlo_text=text, devices=devices) for key, text in texts.items()}
+    texts = {
+        "columns": "{devices=[3,1,2]<=[2,3]T(1,0) last_tile_dim_replicate}",
+        "rows": "{devices=[1,3,2]<=[2,3]T(1,0) last_tile_dim_replicate}",
+        "whole": "{replicated}",
+    }
+    return {
+        key: sharding_pb2.Sharding(hlo_text=text, devices=devices) for key, text in texts.items()
+    }
 
 
 def _tensor_parallel_key(name: str) -> str:
@@ -93,14 +106,32 @@ def _ref(key: str) -> sharding_pb2.Sharding:
     return sharding_pb2.Sharding(ref=key)
 
 
-def state(name: str, config: LlamaConfig, hosts: Dict[str, List[int]], nic_bytes_per_second: float) -> state_pb2.State:
+def state(
+    name: str, config: LlamaConfig, hosts: Dict[str, List[int]], nic_bytes_per_second: float
+) -> state_pb2.State:
     """The state in layout FSDP_8. hosts: name -> device ids."""
-    topology = topology_pb2.Topology(hosts=[
-        topology_pb2.Host(name=host, device_ids=ids, nics=1, nic_bytes_per_second=nic_bytes_per_second,
-                          fabric_bytes_per_second=10 * nic_bytes_per_second) for host, ids in hosts.items()])
-    arrays = [state_pb2.StateArray(name=array, shape=shape, element_type=ELEMENT_TYPE, sharding=_ref("fsdp"))
-              for array, shape in parameters(config).items()]
-    return state_pb2.State(name=name, spec=state_pb2.StateSpec(topology=topology, shardings=_fsdp(range(8)), arrays=arrays))
+    topology = topology_pb2.Topology(
+        hosts=[
+            topology_pb2.Host(
+                name=host,
+                device_ids=ids,
+                nics=1,
+                nic_bytes_per_second=nic_bytes_per_second,
+                fabric_bytes_per_second=10 * nic_bytes_per_second,
+            )
+            for host, ids in hosts.items()
+        ]
+    )
+    arrays = [
+        state_pb2.StateArray(
+            name=array, shape=shape, element_type=ELEMENT_TYPE, sharding=_ref("fsdp")
+        )
+        for array, shape in parameters(config).items()
+    ]
+    return state_pb2.State(
+        name=name,
+        spec=state_pb2.StateSpec(topology=topology, shardings=_fsdp(range(8)), arrays=arrays),
+    )
 
 
 def targets(layout: str, config: LlamaConfig) -> reshard_pb2.Targets:
@@ -109,5 +140,10 @@ def targets(layout: str, config: LlamaConfig) -> reshard_pb2.Targets:
         shardings, key_of = _fsdp(PERMUTED_DEVICES), lambda name: "fsdp"
     else:
         shardings, key_of = _tensor_parallel(), _tensor_parallel_key
-    return reshard_pb2.Targets(shardings=shardings, arrays=[
-        reshard_pb2.TargetArray(name=array, sharding=_ref(key_of(array))) for array in parameters(config)])
+    return reshard_pb2.Targets(
+        shardings=shardings,
+        arrays=[
+            reshard_pb2.TargetArray(name=array, sharding=_ref(key_of(array)))
+            for array in parameters(config)
+        ],
+    )

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the demo prints: results on stdout, progress on stderr and only on a terminal."""
+
 import subprocess
 import sys
 import urllib.request
@@ -10,13 +11,17 @@ def title(name: str, arrays: int, once: int) -> None:
 
 
 def started(cluster, seconds: float) -> None:
-    print(f"  started   1 server ({cluster.server_address}), {len(cluster.host_names)} workers with {cluster.devices_per_host} "
-          f"devices each, in {seconds:.1f} s")
+    print(
+        f"  started   1 server ({cluster.server_address}), {len(cluster.host_names)} workers with {cluster.devices_per_host} "
+        f"devices each, in {seconds:.1f} s"
+    )
     print(f"            buffers in {cluster.buffers}, all else in {cluster.root}")
 
 
 def wrote(layout: str, trainers: int, size: int, seconds: float) -> None:
-    print(f"  wrote     {trainers} trainers wrote and sealed {_gb(size)} as {layout} in {seconds:.1f} s")
+    print(
+        f"  wrote     {trainers} trainers wrote and sealed {_gb(size)} as {layout} in {seconds:.1f} s"
+    )
 
 
 def headline(source: str, target: str) -> None:
@@ -24,23 +29,36 @@ def headline(source: str, target: str) -> None:
 
 
 def moved(execution: dict, transfer_seconds: float, seconds: float) -> None:
-    """execution: an Execution in JSON's spelling; seconds: from request to commit, as the trainer saw it."""
+    """execution: an Execution in JSON's spelling; seconds: from request to commit, as the trainer
+    saw it."""
     s = execution["summary"]
     total = int(s["totalBytes"])
     planning = execution["planning"]
-    print(f"  plan      {execution['plan']} in {1e3 * float(planning['seconds']):.0f} ms "
-          f"({planning['cache'].lower()})")
-    print(f"  bytes     {_gb(total)} = {_share('kept', s['keptBytes'], total)} + {_share('local', s['localBytes'], total)} + "
-          f"{_share('crossing hosts', s['crossingBytes'], total)}")
-    print(f"  bound     LB {s['lowerBoundSeconds']:.4f} s, planned {s['bottleneckSeconds']:.4f} s, Q {s['quality']:.3f} "
-          f"(on 100 Gbit/s NICs; bound by {s['certificate'] or 'nothing'})")
-    print(f"  memory    at most {_gb(int(s['maxPeakBytes']))} on a device; {s['messages']} messages in {s['windows']} windows")
-    print(f"  moved     {_gb(total)} in {seconds:.2f} s: {total / seconds / 1e9:.2f} GB/s (transfer alone {transfer_seconds:.2f} s); "
-          f"generation {execution['targetGeneration']} is readable")
+    print(
+        f"  plan      {execution['plan']} in {1e3 * float(planning['seconds']):.0f} ms "
+        f"({planning['cache'].lower()})"
+    )
+    print(
+        f"  bytes     {_gb(total)} = {_share('kept', s['keptBytes'], total)} + {_share('local', s['localBytes'], total)} + "
+        f"{_share('crossing hosts', s['crossingBytes'], total)}"
+    )
+    print(
+        f"  bound     LB {s['lowerBoundSeconds']:.4f} s, planned {s['bottleneckSeconds']:.4f} s, Q {s['quality']:.3f} "
+        f"(on 100 Gbit/s NICs; bound by {s['certificate'] or 'nothing'})"
+    )
+    print(
+        f"  memory    at most {_gb(int(s['maxPeakBytes']))} on a device; {s['messages']} messages in {s['windows']} windows"
+    )
+    print(
+        f"  moved     {_gb(total)} in {seconds:.2f} s: {total / seconds / 1e9:.2f} GB/s (transfer alone {transfer_seconds:.2f} s); "
+        f"generation {execution['targetGeneration']} is readable"
+    )
 
 
 def verified(shards: int, size: int, seconds: float) -> None:
-    print(f"  verified  every element of {shards} shards, {_gb(size)}: all right, in {seconds:.1f} s")
+    print(
+        f"  verified  every element of {shards} shards, {_gb(size)}: all right, in {seconds:.1f} s"
+    )
 
 
 def where_to_look(cluster, keep: bool) -> None:
@@ -49,15 +67,23 @@ def where_to_look(cluster, keep: bool) -> None:
     remeshctl = str(cluster.bin_dir / "remeshctl")
     for noun in ("states", "executions", "plans", "workers"):
         print(f"  $ remeshctl {noun} list --server {cluster.server_address}")
-        result = subprocess.run([remeshctl, noun, "list", "--server", cluster.server_address], capture_output=True, text=True,
-                                timeout=30, check=False)
+        result = subprocess.run(
+            [remeshctl, noun, "list", "--server", cluster.server_address],
+            capture_output=True,
+            text=True,
+            timeout=30,
+            check=False,
+        )
         for line in (result.stdout + result.stderr).splitlines():
             print(f"  {line}")
     print(f"  $ curl {cluster.server_metrics_url}")
     for line in _some_metrics(cluster.server_metrics_url):
         print(f"  {line}")
-    print("\nServer and workers keep running: Ctrl-C ends them." if keep else
-          "\nscripts/demo --keep keeps server and workers running, so that these commands can be tried.")
+    print(
+        "\nServer and workers keep running: Ctrl-C ends them."
+        if keep
+        else "\nscripts/demo --keep keeps server and workers running, so that these commands can be tried."
+    )
 
 
 def _some_metrics(url: str):
@@ -92,8 +118,12 @@ class Progress:
         moved_bytes = sum(int(host["receivedBytes"]) + int(host["copiedBytes"]) for host in hosts)
         bar = "#" * round(done * self._WIDTH)
         phase = execution["phase"].lower()
-        print(f"\r\x1b[K  {phase:<13}[{bar:<{self._WIDTH}}] {100 * done:3.0f} %  {_gb(moved_bytes)}", end="", file=sys.stderr,
-              flush=True)
+        print(
+            f"\r\x1b[K  {phase:<13}[{bar:<{self._WIDTH}}] {100 * done:3.0f} %  {_gb(moved_bytes)}",
+            end="",
+            file=sys.stderr,
+            flush=True,
+        )
 
 
 def _gb(size: int) -> str:

@@ -1,14 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A trainer of the demo, one process a host: obeys one JSON command a line on stdin, answers one JSON object a line on stdout.
+"""A trainer of the demo, one process a host: obeys one JSON command a line on stdin, answers one
+JSON object a line on stdout.
 
     {"do": "create"}                          declare the state            (the first trainer only)
     {"do": "write"}                           allocate, write, seal        -> {"shards", "bytes"}
-    {"do": "wait_ready"}                      until every host has sealed
-    {"do": "reshard", "to", "generation"}     start and wait               -> {"execution", "transfer_seconds"}, before it {"progress"} ...
-    {"do": "check", "generation"}             read every element           -> {"shards", "bytes", "wrong": [text ...]}
+    {"do": "wait_ready"}                      until every host has sealed {"do": "reshard", "to",
+    "generation"}     start and wait               -> {"execution", "transfer_seconds"}, before it
+    {"progress"} ... {"do": "check", "generation"}             read every element           ->
+    {"shards", "bytes", "wrong": [text ...]}
 
 The last answer to a command holds "done": true, or "error": text. The process ends with its stdin.
 """
+
 import concurrent.futures
 import json
 import os
@@ -31,12 +34,17 @@ class DemoTrainer:
         self._state = settings["state"]
         self._trainer = Trainer(settings["server"], settings["worker_socket"])
         # NumPy lets go of the interpreter while it computes.
-        self._pool = concurrent.futures.ThreadPoolExecutor(max(1, (os.cpu_count() or 1) // settings["trainers"]))
+        self._pool = concurrent.futures.ThreadPoolExecutor(
+            max(1, (os.cpu_count() or 1) // settings["trainers"])
+        )
 
     def create(self, _):
         settings = self._settings
         self._trainer.create_state(
-            model.state(self._state, self._config, settings["hosts"], settings["nic_bytes_per_second"]))
+            model.state(
+                self._state, self._config, settings["hosts"], settings["nic_bytes_per_second"]
+            )
+        )
         return {}
 
     def write(self, _):
@@ -50,10 +58,17 @@ class DemoTrainer:
         return {}
 
     def reshard(self, command):
-        started = self._trainer.start_reshard(self._state, command["generation"], model.targets(command["to"], self._config))
-        ended = self._trainer.wait_execution(started.name, command["timeout_seconds"],
-                                             on_change=lambda execution: _say({"progress": _to_json(execution)}))
-        transfer = ended.transfer_end_time.ToNanoseconds() - ended.transfer_start_time.ToNanoseconds()
+        started = self._trainer.start_reshard(
+            self._state, command["generation"], model.targets(command["to"], self._config)
+        )
+        ended = self._trainer.wait_execution(
+            started.name,
+            command["timeout_seconds"],
+            on_change=lambda execution: _say({"progress": _to_json(execution)}),
+        )
+        transfer = (
+            ended.transfer_end_time.ToNanoseconds() - ended.transfer_start_time.ToNanoseconds()
+        )
         return {"execution": _to_json(ended), "transfer_seconds": transfer / 1e9}
 
     def check(self, command):
@@ -69,7 +84,9 @@ def _fill(shard):
 
 def _check(shard):
     info = shard.info
-    wrong = oracle.check(shard.bytes, info.array, info.element_type, info.shape, info.box.lo, info.box.hi)
+    wrong = oracle.check(
+        shard.bytes, info.array, info.element_type, info.shape, info.box.lo, info.box.hi
+    )
     return wrong and f"{info.array} on device {info.device}: {wrong}"
 
 

@@ -275,4 +275,3 @@ class Saver:
                     metadata={"hosts": name},
                 )
         return b""
-
