@@ -82,6 +82,7 @@ void WorldsWorld::Finish() {
   REMESH_CHECK(waiting_.empty());
   const std::map<uint32_t, SessionId> streams = streams_;
   for (const auto& [stream, session] : streams) HangUp(stream);
+  NoticeEnds();
   REMESH_CHECK(registry_->sessions() == 0);
   Pass(kReturnTime + kAskAgainTime);
   Pass(kAskAgainTime);
@@ -108,9 +109,7 @@ void WorldsWorld::Join(const WorldsInput::Step::Join& join) {
 
 void WorldsWorld::HangUp(uint32_t stream) {
   const auto at = streams_.extract(stream);
-  if (at.empty() || open_.erase(at.mapped()) == 0) return;
-  ended_.push_back(at.mapped());
-  Perform({});
+  if (!at.empty() && open_.erase(at.mapped()) == 1) End(at.mapped());
 }
 
 void WorldsWorld::Exchange(const v1::ExchangeRequest& request) {
@@ -184,22 +183,28 @@ void WorldsWorld::Write(bool reaches_disk) {
 }
 
 void WorldsWorld::Pass(absl::Duration time) {
+  NoticeEnds();
   now_ += time;
   Actions actions;
   registry_->OnTime(now_, actions);
   Perform(std::move(actions));
 }
 
-// Streams that ended are noticed after that.
 void WorldsWorld::Perform(Actions actions) {
   for (const Action& action : actions) {
     std::visit([this](const auto& what) { Take(what); }, action);
   }
-  for (const SessionId session : std::exchange(ended_, {})) {
-    Actions more;
-    registry_->OnSessionEnd(session, now_, more);
-    Perform(std::move(more));
-  }
+}
+
+// The server notices that streams which it ended have ended.
+void WorldsWorld::NoticeEnds() {
+  for (const SessionId session : std::exchange(ended_, {})) End(session);
+}
+
+void WorldsWorld::End(SessionId session) {
+  Actions actions;
+  registry_->OnSessionEnd(session, now_, actions);
+  Perform(std::move(actions));
 }
 
 void WorldsWorld::Take(const Answer& answer) {

@@ -47,6 +47,8 @@ class WorldsWorld {
   void Write(bool reaches_disk);
   void Pass(absl::Duration time);
 
+  void NoticeEnds();
+  void End(SessionId session);
   void Perform(Actions actions);
   void Take(const server::coordination::Answer& answer);
   void Take(const server::coordination::AnswerStep& answer);
@@ -74,7 +76,7 @@ class WorldsWorld {
   std::deque<server::coordination::SaveEpoch> saves_;
   std::map<uint32_t, SessionId> streams_;  // those that are open, by the input's numbers
   std::set<SessionId> open_;
-  std::vector<SessionId> ended_;
+  std::vector<SessionId> ended_;  // by the server, which has not noticed their ends yet
   std::map<CallId, Call> waiting_;
   std::map<std::tuple<std::string, int64_t, uint64_t>, std::string> results_;  // digests
 
