@@ -58,6 +58,16 @@ def torch_group(rank: int, count: int, _port: int, deadline: float = 60.0):
     return TorchGroup(deadline)
 
 
+def leave_torch(group) -> None:
+    """Regression: a process ended with the default group open, and was aborted by a thread of
+    torch's that ran while the interpreter was taken down ("terminate called without an active
+    exception")."""
+    import torch.distributed as dist
+
+    group.close()
+    dist.destroy_process_group()
+
+
 def server_group(rank: int, count: int, _port: int):
     import grpc
     from remesh.server_group import ServerGroup
@@ -152,6 +162,8 @@ def main() -> None:
         ),
         flush=True,
     )
+    if framework == "torch":
+        leave_torch(group)
 
 
 if __name__ == "__main__":
