@@ -174,7 +174,10 @@ absl::Status Registry::JoinAgain(const std::string& name, SessionId session, Ret
   AddSession(session, name);
   scope.members[rank] = std::move(returned.process);
   const bool reports = returned.preempt && !scope.preempt;
-  if (reports) scope.preempt = std::move(returned.preempt);
+  if (reports) {
+    scope.preempt = std::move(returned.preempt);
+    scope.preempted = now;
+  }
   if (returned.agreed_step) {
     scope.steps.Recall({*returned.agreed_step, scope.preempt.value_or(v1::WorldEvent::Preempt())});
   }
@@ -296,6 +299,7 @@ absl::Status Registry::Preempt(const std::string& name, int64_t epoch,
   const bool news =
       !scope.preempt || merged.SerializeAsString() != scope.preempt->SerializeAsString();
   if (!news) return absl::OkStatus();
+  if (!scope.preempt) scope.preempted = now;
   scope.preempt = std::move(merged);
   SendPreempt(scope, actions);
   return absl::OkStatus();

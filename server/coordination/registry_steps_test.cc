@@ -49,6 +49,31 @@ TEST_F(RegistryTest, AWorldWithoutMembersIsNotResized) {
   EXPECT_EQ(Preempt("resize", 6), "WORLD_OVER");
 }
 
+// Regression: a resize of a job that never asks whether it leaves looked like any other.
+TEST_F(RegistryTest, AListedWorldNamesThoseWhoHaveNotNamedTheirStep) {
+  Form(3);
+  Exchange(9, 1, 1);
+  EXPECT_EQ(ListedWaiting(), "save: 1 2; ") << "no one is asked for a step";
+  EXPECT_EQ(Preempt("resize", 6), "OK");
+  EXPECT_EQ(ListedWaiting(), "AgreeStep: 0 1 2; save: 1 2; ");
+  AgreeStep(10, 2, 4);
+  EXPECT_EQ(ListedWaiting(), "AgreeStep: 0 2; save: 1 2; ");
+  AgreeStep(11, 1, 4);
+  AgreeStep(12, 3, 6);
+  EXPECT_EQ(ListedWaiting(), "save: 1 2; ") << "they leave after step 7";
+}
+
+// Regression: a resize that a death came before looked like one that was carried out.
+TEST_F(RegistryTest, AWorldThatEndsBeforeAllHaveNamedTheirStepSaysSo) {
+  Form(2);
+  EXPECT_EQ(Preempt("resize", 6), "OK");
+  AgreeStep(10, 2, 4);
+  EndSession(1);
+  Pass(kRejoinTime);
+  EXPECT_EQ(answers_[10], "MEMBER_LOST");
+  EXPECT_EQ(ListedWaiting(), "AgreeStep: 0 1; ");
+}
+
 TEST_F(RegistryTest, NoStepIsAgreedOnOnceAMemberHasLeft) {
   Form(3);
   EXPECT_EQ(Preempt("SIGTERM"), "OK");

@@ -24,6 +24,21 @@ void ShowForming(const Scope& scope, v1::World& world) {
   }
 }
 
+// As a round that waits: the members that have not named their step since they were asked to leave.
+// It stays when the world ends without an answer.
+void ShowAgreement(const Scope& scope, v1::World& world) {
+  if (!scope.preempt) return;
+  *world.mutable_preempt() = *scope.preempt;
+  if (scope.steps.agreed() != nullptr) return;
+  v1::World::Waiting& waiting = *world.add_waiting();
+  waiting.set_name(kAgreementName);
+  waiting.set_mode(v1::Contribution::BARRIER);
+  *waiting.mutable_since() = TimestampOf(scope.preempted);
+  for (int rank = 0; rank < scope.size; ++rank) {
+    if (!scope.steps.HasCalled(rank)) waiting.add_absent(rank);
+  }
+}
+
 v1::World DescribeWhole(const std::string& name, const Scope& scope) {
   v1::World world;
   world.set_name(name);
@@ -33,7 +48,7 @@ v1::World DescribeWhole(const std::string& name, const Scope& scope) {
   world.set_max_size(scope.max_size);
   *world.mutable_since() = TimestampOf(scope.since);
   world.set_phase(PhaseOf(scope));
-  if (scope.preempt) *world.mutable_preempt() = *scope.preempt;
+  ShowAgreement(scope, world);
   if (scope.world) {
     for (int rank = 0; rank < scope.size; ++rank) {
       if (!scope.world->SessionOf(rank)) continue;

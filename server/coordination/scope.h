@@ -26,6 +26,9 @@ inline constexpr size_t kFormedInAllMax = size_t{1} << 30;
 // which each names its absent members.
 inline constexpr size_t kWorldBytesMax = size_t{1} << 20;
 inline constexpr size_t kListedRoundsMax = 16;
+// Under this name, and before the rounds, a world that was asked to leave lists whom it waits for to
+// name a step.
+inline constexpr char kAgreementName[] = "AgreeStep";
 
 // Members of a world whose epoch is being written.
 struct Saving {
@@ -48,6 +51,7 @@ struct Scope {
   std::map<std::string, Forming> forming;  // by attempt; none is empty
   std::optional<Saving> saving;
   std::optional<v1::WorldEvent::Preempt> preempt;
+  absl::Time preempted;  // when the first report came
   StepAgreement steps;
   size_t held = 0;  // bytes of payloads, as the registry counts them
 };

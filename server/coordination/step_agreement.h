@@ -21,6 +21,7 @@ class StepAgreement {
   // which is answered CALLED_AGAIN. `deadline`: the earliest of those who called holds for all.
   void Call(CallId call, int rank, int64_t step, absl::Time deadline, Actions& actions);
   void OnCallGone(CallId call);
+  bool HasCalled(int rank) const { return waiting_.contains(rank); }
   // A member that joins again has this answer.
   void Recall(AgreedStep agreed) { agreed_ = std::move(agreed); }
 

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "base/error.h"
 #include "gtest/gtest.h"
@@ -104,6 +105,15 @@ class RegistryTest : public testing::Test {
     const absl::Status status = registry_.Preempt(kMain, epoch, preempt, now_, actions);
     Carry(std::move(actions));
     return status.ok() ? "OK" : GetErrorInfo(status).reason;
+  }
+  // Rounds that wait, each with the ranks that have not come.
+  std::string ListedWaiting() const {
+    std::string text;
+    const v1::World world = registry_.List(kMain, "", 1).worlds.at(0);
+    for (const v1::World::Waiting& each : world.waiting()) {
+      absl::StrAppend(&text, each.name(), ": ", absl::StrJoin(each.absent(), " "), "; ");
+    }
+    return text;
   }
   static int CountOf(const std::string& text, const std::string& word) {
     const std::vector<std::string> parts = absl::StrSplit(text, word);
