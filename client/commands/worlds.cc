@@ -6,11 +6,13 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/time/clock.h"
 #include "base/error.h"
 #include "base/nearest.h"
 #include "base/status_macros.h"
 #include "client/commands/commands.h"
+#include "client/world_members.h"
 #include "remesh/v1/coordination.grpc.pb.h"
 
 namespace remesh::client {
@@ -26,8 +28,6 @@ struct WorldsOptions {
   double interval_seconds = 1;
 };
 
-constexpr int kNamedMax = 16;  // ranks that a cell names
-
 std::string SizeOf(const v1::World& world) {
   const std::string most = world.max_size() == 0 ? "?" : absl::StrCat(world.max_size());
   if (world.phase() != v1::World::FORMING || world.min_size() == world.max_size()) {
@@ -36,32 +36,12 @@ std::string SizeOf(const v1::World& world) {
   return absl::StrCat(world.members_size(), "/", world.min_size(), "-", most);
 }
 
-// "3@host-b", or the rank alone of a member that the server does not have.
-std::string NameOf(int rank, const v1::World& world) {
-  for (const v1::WorldMember& member : world.members()) {
-    if (member.rank() == rank) return absl::StrCat(rank, "@", member.host());
-  }
-  return absl::StrCat(rank);
-}
-
-// "3@host-b,5@host-c".
-std::string Absent(const v1::World::Waiting& round, const v1::World& world) {
-  std::string text;
-  for (int i = 0; i < round.absent_size() && i < kNamedMax; ++i) {
-    absl::StrAppend(&text, i == 0 ? "" : ",", NameOf(round.absent(i), world));
-  }
-  if (round.absent_size() > kNamedMax) {
-    absl::StrAppend(&text, " and ", round.absent_size() - kNamedMax, " more");
-  }
-  return OrDash(text);
-}
-
 // What the world waits for, in short.
 std::string WaitsFor(const v1::World& world) {
   if (world.phase() == v1::World::OVER) return world.over();
   if (world.waiting().empty()) return "-";
   const v1::World::Waiting& first = world.waiting(0);
-  return absl::StrCat(first.name(), ": ", Absent(first, world));
+  return absl::StrCat(first.name(), ": ", MemberNames(first.absent(), world));
 }
 
 Table Rows(const google::protobuf::RepeatedPtrField<v1::World>& worlds) {
@@ -85,23 +65,25 @@ std::string SinceOf(const v1::World::Waiting& round) {
   return round.has_since() ? FormatTime(round.since()) : "before the server's restart";
 }
 
+// The rounds that wait for the member.
+std::string AwaitedBy(int rank, const v1::World& world) {
+  std::vector<std::string> awaited;
+  for (const v1::World::Waiting& round : world.waiting()) {
+    for (const int absent : round.absent()) {
+      if (absent != rank) continue;
+      awaited.push_back(absl::StrCat(round.name(), " since ", SinceOf(round)));
+    }
+  }
+  return OrDash(absl::StrJoin(awaited, "; "));
+}
+
 // Who is in, and who has come to each round that waits.
 Table MemberRows(const v1::World& world) {
   Table table({"RANK", "HOST", "PID", "DEVICES", "AWAITED BY"}, {});
   for (const v1::WorldMember& member : world.members()) {
-    std::string awaited, devices;
-    for (const int64_t id : member.device_ids()) {
-      absl::StrAppend(&devices, devices.empty() ? "" : ",", id);
-    }
-    for (const v1::World::Waiting& round : world.waiting()) {
-      for (const int rank : round.absent()) {
-        if (rank != member.rank()) continue;
-        absl::StrAppend(&awaited, awaited.empty() ? "" : "; ", round.name(), " since ",
-                        SinceOf(round));
-      }
-    }
     table.AddRow({absl::StrCat(member.rank()), member.host(), absl::StrCat(member.pid()),
-                  OrDash(devices), OrDash(awaited)});
+                  OrDash(absl::StrJoin(member.device_ids(), ",")),
+                  AwaitedBy(member.rank(), world)});
   }
   return table;
 }

@@ -17,6 +17,7 @@ import unittest
 
 import numpy as np
 
+from remesh.job.server_notice import ServerNotice
 from remesh.server_group import ServerGroup
 from remesh.world_place import Place
 
@@ -71,18 +72,25 @@ class ManualCommandsTest(ClusterTest):
         (cls.folder / "targets.yaml").write_text(TARGETS)
         (cls.folder / "files").mkdir()
         np.save(cls.folder / "files" / "w.npy", np.zeros(ARRAYS[0].shape, np.float32))
-        channel = cls.cluster.channel()
-        cls.addClassCleanup(channel.close)
-        group = ServerGroup("jobs/llama/worlds/main", lambda: channel, Place(0, 1))
-        cls.addClassCleanup(group.close)
+        cls.channel = cls.cluster.channel()
+        cls.addClassCleanup(cls.channel.close)
 
     def setUp(self):
-        """A state that has moved once, and one that stays."""
+        """A job of one process, a state that has moved once, and one that stays."""
+        self.join_world()
         self.create_and_write(KEPT, ARRAYS, ROWS)
         self.create_and_write(STATE, ARRAYS, ROWS)
         self.addCleanup(self.delete_states)
         moved = self.move(STATE, 1, targets(ARRAYS, COLUMNS))
         self.execution, self.plan = moved.name, moved.plan
+
+    def join_world(self):
+        """As a process that calls leaving(): it answers when it is asked to leave."""
+        group = ServerGroup("jobs/llama/worlds/main", lambda: self.channel, Place(0, 1))
+        self.addCleanup(group.close)
+        notice = ServerNotice(group, listens=False)
+        self.addCleanup(notice.close)
+        notice.listen()
 
     def delete_states(self):
         for name in (STATE, KEPT):

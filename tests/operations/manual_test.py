@@ -82,9 +82,8 @@ class ManualTest(unittest.TestCase):
         self.check_lines(check)
 
     def test_reasons_exist(self):
-        sources = "".join(
-            path.read_text() for folder in SOURCES for path in (ROOT / folder).rglob("*.cc")
-        )
+        files = (path for folder in SOURCES for path in (ROOT / folder).rglob("*.*"))
+        sources = "".join(path.read_text() for path in files if path.suffix in (".cc", ".h"))
 
         def check(line):
             for reason in re.findall(r"\b[A-Z]+(?:_[A-Z]+)+\b", line):

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A rank of launch_resize_test.py: launch_job.py FOLDER. A job that saves only when it leaves. Prints
-one JSON object a line; ends when the folder has the file `ended`."""
+"""A rank of launch_resize_test.py: launch_job.py FOLDER [never]. A job that saves only when it
+leaves; with `never` one that saves now and then, and never asks whether it leaves. Prints one JSON
+object a line; ends when the folder has the file `ended`."""
 
 import json
 import os
@@ -20,13 +21,20 @@ def say(**fields):
     os.write(1, json.dumps(fields).encode() + b"\n")
 
 
-def main(folder):
+def ends(core, step, ended, never):
+    """Whether this step is the last one."""
+    if not never:
+        return core.leaving(step) or ended.exists()
+    members = core._group  # pylint: disable=protected-access
+    return members.broadcast(f"step {step}", b"ended" if ended.exists() else b"") != b""
+
+
+def main(folder, never):
     """See the module's comment."""
-    core = job.Core("resized", reserve=False)
+    core = job.Core("resized", reserve=False, every=5 if never else None)
     array = storage.Array("w", "f32", storage.Holders.everywhere((SIZE,), core.size))
     found = core.restore_arrays([array])
     start = found.step if found else 0
-    ended = folder / "ended"
     for step in range(start, 1 << 30):
         if step == start + 1:  # all have asked about a step
             say(pid=os.getpid(), rank=core.rank, size=core.size, start=start)
@@ -34,11 +42,11 @@ def main(folder):
             content = lambda _: np.full((SIZE,), step + 1, np.float32)
             core.save_pieces([job.Piece(array, [((0,), (SIZE,))], content)], step + 1)
             say(saved=step + 1)
-        if core.leaving(step) or ended.exists():
+        if ends(core, step, folder / "ended", never):
             break
         time.sleep(0.02)
     core.close()
 
 
 if __name__ == "__main__":
-    main(pathlib.Path(sys.argv[1]))
+    main(pathlib.Path(sys.argv[1]), sys.argv[2:] == ["never"])
