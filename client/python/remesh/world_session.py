@@ -96,7 +96,7 @@ class Session:
         self._last_event = time.monotonic()
         self._preempted: Optional[coordination_pb2.WorldEvent.Preempt] = None
         self._agreed: Optional[coordination_pb2.AgreeStepResponse] = None
-        self._on_preempted: Callable[[], None] = lambda: None
+        self._on_preempted: Callable[[], None] = self._log_preempted
         self._threads = [
             threading.Thread(target=work, name=f"remesh-world-{name}", daemon=True)
             for name, work in (("session", self._stay), ("silence", self._notice_silence))
@@ -150,6 +150,12 @@ class Session:
             self._on_preempted = call
             if self._preempted is not None:
                 call()
+
+    # Of a process that does not ask whether it leaves, or does not yet.
+    def _log_preempted(self) -> None:
+        by = self._preempted.by if self._preempted else ""
+        text = "%s: %s asks the processes to leave; this one answers from its first leaving() on"
+        _LOG.warning(text, self.scope, by)
 
     def wait_preempted(self, seconds: float) -> bool:
         """Whether the server says so in that time, or nothing more."""

@@ -130,6 +130,8 @@ class ResizeTest(LaunchCase):
         self.assertIn(f"AgreeStep: {names}", listed)
         self.assertGreater(self.wait_saved(self.wait_saved(0)), 0)
         self.assertEqual(self.finish(), 0, self.said())
+        line = "remeshctl jobs resize asks the processes to leave"
+        self.assertEqual(self.said().count(line), 2, self.said())
         self.assertNotIn("remesh launch: ", self.said())
 
     # Regression: nothing was said for minutes.
