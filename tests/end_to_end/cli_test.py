@@ -102,7 +102,8 @@ class CommandTest(ClusterTest):
                 "put", STATE, str(self.folder), "--socket", self.cluster.worker_socket(host)
             )
             self.assertEqual(answer["sealedShards"], answer["totalShards"])
-        self.assertEqual(self.json("states", "get", STATE)["phase"], "READY")
+        # The last worker tells the server after it has answered `put`.
+        self.wait_until("READY", lambda: self.json("states", "get", STATE)["phase"] == "READY")
 
         dry = self._reshard("--validate-only")
         self.assertEqual((dry["name"], self.json("states", "get", STATE)["generation"]), ("", "1"))
