@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "base/status_macros.h"
 #include "planner/values/element_type.h"
+#include "proto/convert/plan_proto.h"
 #include "server/questions/device_places.h"
 
 namespace remesh::server {
