@@ -5,11 +5,32 @@
 #include <numeric>
 #include <utility>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 
 namespace remesh {
+
+namespace {
+
+std::string WithoutDigits(std::string text) {
+  std::erase_if(text, absl::ascii_isdigit);
+  return text;
+}
+
+// "host-9" for "host-12": another host, not a slip.
+bool IsOtherNumber(const std::string& a, const std::string& b) {
+  const std::string words = WithoutDigits(a);
+  return words == WithoutDigits(b) && words.size() < std::min(a.size(), b.size());
+}
+
+bool IsNear(const std::string& part, const std::string& other) {
+  if (part == other) return true;
+  return !IsOtherNumber(part, other) && !Nearest(part, {other}).empty();
+}
+
+}  // namespace
 
 size_t EditDistance(std::string_view a, std::string_view b) {
   std::vector<size_t> row(b.size() + 1);
@@ -36,6 +57,8 @@ std::string Nearest(std::string_view name, const std::vector<std::string>& candi
     const size_t shorter = std::min(name.size(), candidate.size());
     if (longer - shorter >= best) continue;  // so many characters differ at least
     const size_t distance = EditDistance(name, candidate);
+    // Half of it typed wrongly, from the first letter on: another word. "bash" for "tcsh".
+    if (distance * 2 >= name.size() && name[0] != candidate[0]) continue;
     if (distance < best) {
       best = distance;
       nearest = candidate;
@@ -52,8 +75,7 @@ std::vector<std::string> NearInEachPart(std::string_view name,
   for (const std::string& candidate : candidates) {
     const Parts others = absl::StrSplit(candidate, '/');
     bool all_near = others.size() == parts.size();
-    for (size_t i = 0; all_near && i < parts.size(); ++i)
-      all_near = parts[i] == others[i] || !Nearest(parts[i], {others[i]}).empty();
+    for (size_t i = 0; all_near && i < parts.size(); ++i) all_near = IsNear(parts[i], others[i]);
     if (all_near) near.push_back(candidate);
   }
   return near;
@@ -68,7 +90,7 @@ std::string KnownNames(std::string_view name, const std::vector<std::string>& na
   constexpr size_t kNamed = 10;
   const std::string nearest = DidYouMean(name, names);
   if (!nearest.empty()) return nearest;
-  if (names.empty()) return ", which has no entry";
+  if (names.empty()) return ", which is empty";
   const auto end = names.begin() + static_cast<std::ptrdiff_t>(std::min(names.size(), kNamed));
   return absl::StrCat(", which has ", absl::StrJoin(names.begin(), end, ", "),
                       names.size() > kNamed ? " ..." : "");

@@ -38,6 +38,22 @@ TEST(NearestTest, PartsOfNamesAreComparedOneByOne) {
   EXPECT_THAT(NearInEachPart("jobs/llama", names), ElementsAre());
 }
 
+// Regression: "workers get host-9" was asked whether it meant host-0.
+TEST(NearestTest, AnotherNumberIsAnotherName) {
+  const std::vector<std::string> names = {"workers/host-0", "workers/host-12"};
+  EXPECT_THAT(NearInEachPart("workers/host-9", names), testing::ElementsAre());
+  EXPECT_THAT(NearInEachPart("workers/hst-0", names), testing::ElementsAre(names[0]));
+  EXPECT_THAT(NearInEachPart("workers/host-1", names), testing::ElementsAre());
+  EXPECT_THAT(NearInEachPart("workers/hst-12", names), testing::ElementsAre(names[1]));
+}
+
+// Regression: "completion tcsh" was asked whether it meant bash.
+TEST(NearestTest, AnotherShortWordIsNotNear) {
+  EXPECT_EQ(Nearest("tcsh", {"bash", "zsh", "fish"}), "");
+  EXPECT_EQ(Nearest("lsit", {"list"}), "list");
+  EXPECT_EQ(Nearest("bsah", {"bash", "zsh", "fish"}), "bash");
+}
+
 TEST(NearestTest, SlipsAreFoundAndOtherWordsAreNot) {
   const std::vector<std::string> names = {"hlo_text", "sdy_text", "nics", "ids"};
   EXPECT_EQ(Nearest("hlo_txt", names), "hlo_text");
@@ -50,7 +66,7 @@ TEST(NearestTest, SlipsAreFoundAndOtherWordsAreNot) {
   EXPECT_EQ(DidYouMean("nonsense", names), "");
   EXPECT_EQ(KnownNames("idz", names), "; did you mean \"ids\"?");
   EXPECT_EQ(KnownNames("v", {"weight", "bias"}), ", which has weight, bias");
-  EXPECT_EQ(KnownNames("v", {}), ", which has no entry");
+  EXPECT_EQ(KnownNames("v", {}), ", which is empty");
 }
 
 }  // namespace

@@ -40,8 +40,10 @@ std::string_view JobOfChild(std::string_view name, std::string_view collection) 
 absl::StatusOr<std::string> ParseStateName(std::string_view field, std::string_view name) {
   const std::string_view job = JobOfChild(name, "states");
   if (!job.empty()) return std::string(job);
-  return InvalidField(field, name,
-                      "must be jobs/{job}/states/{state}, each 1 to 63 of [A-Za-z0-9._-]");
+  return InvalidField(
+      field, name,
+      "must be jobs/{job}/states/{state}, where {job} and {state} are 1 to 63 characters "
+      "of [A-Za-z0-9._-]");
 }
 
 }  // namespace remesh

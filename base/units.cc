@@ -44,6 +44,8 @@ constexpr std::array<Unit, 6> kBits = {{{"Tbit", 1'000'000'000'000},
                                         {"Kbit", 1'000},
                                         {"bit", 1}}};
 constexpr double kMax = 4.6e18;  // below 2^62
+constexpr char kBytesMax[] = "must be at most 4600000TB";
+constexpr char kDurationMax[] = "must be at most 53240d";
 
 constexpr char kBytesForm[] = "must be a number of bytes, or a number and a unit, as in 256MiB";
 constexpr char kRateForm[] =
@@ -127,15 +129,17 @@ std::string DidYouMeanBytes(std::string_view name) {
   return decimal.empty() ? DidYouMeanUnit(kBinary, name) : decimal;
 }
 
-absl::StatusOr<int64_t> Scale(double number, int64_t unit) {
+// `most` is kMax in words.
+absl::StatusOr<int64_t> Scale(double number, int64_t unit, const char* most) {
   const double scaled = std::round(number * static_cast<double>(unit));
-  if (scaled > kMax) return absl::InvalidArgumentError("is too large");
+  if (scaled > kMax) return absl::InvalidArgumentError(most);
   return static_cast<int64_t>(scaled);
 }
 
 absl::StatusOr<double> ScaleRate(double number, double unit) {
   const double scaled = number * unit;
-  if (!std::isfinite(scaled)) return absl::InvalidArgumentError("is too large");
+  if (!std::isfinite(scaled))
+    return absl::InvalidArgumentError("must be below 1.8e308 bytes per second");
   return scaled;
 }
 
@@ -155,7 +159,7 @@ absl::Status UnknownRate(const std::string& unit) {
   const std::string known = DidYouMeanUnit(kBits, unit);
   if (absl::EndsWith(unit, "b")) {
     const absl::string_view start = absl::StripSuffix(unit, "b");
-    return absl::InvalidArgumentError(absl::StrCat("must have a unit in full: ", start,
+    return absl::InvalidArgumentError(absl::StrCat("has an ambiguous unit: write ", start,
                                                    "bit/s for bits or ", start, "B/s for bytes"));
   }
   return absl::InvalidArgumentError(
@@ -167,7 +171,7 @@ absl::StatusOr<int64_t> Nanoseconds(const Quantity& quantity) {
   if (quantity.number == 0 && quantity.unit.empty()) return 0;
   const Unit* unit = Find(kDurations, quantity.unit);
   if (unit == nullptr) unit = Find(kOtherDurations, quantity.unit);
-  if (unit != nullptr) return Scale(quantity.number, unit->second);
+  if (unit != nullptr) return Scale(quantity.number, unit->second, kDurationMax);
   return absl::InvalidArgumentError("must have a unit: d, h, m, s, ms, us or ns");
 }
 
@@ -184,7 +188,7 @@ std::string Format(const Units& units, int64_t value) {
 absl::StatusOr<int64_t> ParseBytes(std::string_view text) {
   ASSIGN_OR_RETURN(const Quantity quantity, OneQuantity(text, kBytesForm));
   const Unit* unit = FindBytes(quantity.unit);
-  if (unit != nullptr) return Scale(quantity.number, unit->second);
+  if (unit != nullptr) return Scale(quantity.number, unit->second, kBytesMax);
   return absl::InvalidArgumentError(
       absl::StrCat("must have a unit such as MiB, GiB, MB or GB, or none for bytes",
                    DidYouMeanBytes(quantity.unit)));
@@ -214,7 +218,7 @@ absl::StatusOr<std::chrono::nanoseconds> ParseDuration(std::string_view all) {
     ASSIGN_OR_RETURN(const Quantity quantity, TakeQuantity(text, kDurationForm));
     ASSIGN_OR_RETURN(const int64_t more, Nanoseconds(quantity));
     nanos += more;
-    if (static_cast<double>(nanos) > kMax) return absl::InvalidArgumentError("is too large");
+    if (static_cast<double>(nanos) > kMax) return absl::InvalidArgumentError(kDurationMax);
   } while (!text.empty());
   return std::chrono::nanoseconds(nanos);
 }

@@ -63,8 +63,8 @@ std::string OtherKind(const std::string& text, const google::protobuf::Message& 
   for (google::protobuf::Message* kind : kinds) {
     if (kind->GetDescriptor() == wanted.GetDescriptor() || !proto::ParseText(text, *kind).ok())
       continue;
-    return absl::StrCat("; the file has ", Describe(*kind), ", ", PlaceOf(*kind),
-                        "; this command reads ", Describe(wanted));
+    return absl::StrCat("; this looks like ", Describe(*kind), ", ", PlaceOf(*kind),
+                        "; this command expects ", Describe(wanted));
   }
   return "";
 }
@@ -80,7 +80,7 @@ absl::Status CheckFolder(const std::string& path) {
   if (std::filesystem::is_directory(path, error)) return absl::OkStatus();
   const bool there = std::filesystem::exists(path, error);
   return MakeError(absl::StatusCode::kNotFound,
-                   absl::StrCat(path, there ? " is not a folder" : ": there is no such folder"),
+                   absl::StrCat(path, there ? " is not a folder" : ": no such folder"),
                    {.reason = "FILE_NOT_FOUND", .metadata = {{"path", path}}});
 }
 

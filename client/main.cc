@@ -137,6 +137,7 @@ service::UsageHints Hints() {
   return {.elsewhere = {std::string(kContextFlag)},
           .instead = WordsInstead(),
           .notes = NotesOnFlags(),
+          .values = ValuesOfFlags(),
           .example = ExampleOf};
 }
 

@@ -710,7 +710,7 @@ TEST(RemeshctlServerTest, AnExportedPlanReplacesNoFileUnlessForced) {
   std::ofstream(file) << "mine";
   const Result refused = exported(file);
   EXPECT_EQ(refused.code, 1);
-  EXPECT_NE(refused.err.find(file + " is there already"), std::string::npos) << refused.err;
+  EXPECT_NE(refused.err.find(file + " already exists"), std::string::npos) << refused.err;
   EXPECT_EQ(ReadAll(file), "mine");
   EXPECT_EQ(exported(file + " --force").code, 0);
   EXPECT_EQ(ReadAll(file), "file of plans/x");

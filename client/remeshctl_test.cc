@@ -288,8 +288,8 @@ TEST(RemeshctlTest, UsageErrorsNameWhatIsWrong) {
            {"plans nonsense", "\"nonsense\" is not a command"},
            {"plan -f x --view half", "value \"half\" must be one of basic, full"},
            {"reshard jobs/a/states/b --plan plans/x --generation 0",
-            "value \"0\" must be a number above 0"},
-           {"plan -f x --timeout nan", "value \"nan\" must be a time above 0"},
+            "value \"0\" must be a whole number, 1 or greater"},
+           {"plan -f x --timeout nan", "value \"nan\" must be a duration above 0 and at most 30d"},
            {"plam", "\"plam\" is not a command; did you mean \"plan\"?"},
            {"states lits", "did you mean \"list\"?"},
            {"plan --flie x", "remeshctl: unknown flag --flie; did you mean --file?"},
@@ -297,8 +297,11 @@ TEST(RemeshctlTest, UsageErrorsNameWhatIsWrong) {
             "unknown flag --sourc-devices; did you mean --source-devices?"},
            {"states list --contxt x", "unknown flag --contxt; did you mean --context?"},
            {"states --server a:1 list",
-            "unknown flag --server here; put a command's flags after it"},
-           {"plans list --context", "--context needs a value"}}) {
+            "unknown flag --server before the command; put flags after the command"},
+           {"plans list --context", "--context needs a value: the name of a context"},
+           {"plans watch -w", "unknown flag -w; this command watches already"},
+           {"help plams", "\"plams\" is not a command; did you mean \"plans\"?"},
+           {"help states create now", "did you mean \"remeshctl help states create\"?"}}) {
     const Result r = Remeshctl(arguments);
     EXPECT_EQ(r.code, 2) << arguments;
     EXPECT_NE(r.err.find(said), std::string::npos) << r.err;
@@ -307,10 +310,10 @@ TEST(RemeshctlTest, UsageErrorsNameWhatIsWrong) {
 
 TEST(RemeshctlTest, WhatIsMissingIsNamed) {
   for (const auto& [arguments, said] : std::vector<std::pair<const char*, const char*>>{
-           {"config", "config: a command is missing, one of view, get-contexts, use-context"},
-           {"", "remeshctl: a command is missing, one of layout, sharding, "},
+           {"config", "config: no command given; commands: view, get-contexts, use-context"},
+           {"", "remeshctl: no command given; commands: layout, sharding, "},
            {"plans precompute --state jobs/a/states/b",
-            "one of --lose-one, --drain-one, --return-one, --plus-minus is required"},
+            "at least one of --lose-one, --drain-one, --return-one, --plus-minus is required"},
            {"topology show hgx-h100 --oversubscription 2", "--oversubscription requires --racks"},
            {"plans list --source-devices 5..3",
             "--source-devices: value \"5..3\" must be a number"},
@@ -329,14 +332,15 @@ TEST(RemeshctlTest, AFolderThatIsMissingIsAFailure) {
                                 "cache export no/such", "cache import no/such"}) {
     const Result r = Remeshctl(arguments);
     EXPECT_EQ(r.code, 1) << arguments;
-    EXPECT_NE(r.err.find("no/such: there is no such folder"), std::string::npos) << r.err;
+    EXPECT_NE(r.err.find("no/such: no such folder"), std::string::npos) << r.err;
   }
 }
 
 TEST(RemeshctlTest, AFileThatCannotBeWrittenSaysWhy) {
   const Result r = Remeshctl(absl::StrCat("plan --html /no/such/x -f ", kExample));
   EXPECT_EQ(r.code, 1);
-  EXPECT_NE(r.err.find("cannot write /no/such/x: No such file or directory"), std::string::npos)
+  EXPECT_NE(r.err.find("cannot write /no/such/x: No such file or directory\n  code: NOT_FOUND"),
+            std::string::npos)
       << r.err;
 }
 
@@ -353,7 +357,7 @@ TEST(RemeshctlTest, NumbersOutOfRangeAreRefused) {
            {absl::StrCat(kReshard, "--generation 1.5"), "--generation", "1.5", "whole"},
            {absl::StrCat(kReshard, "--window-bytes 0x10"), "--window-bytes", "0x10",
             "as in 256MiB"},
-           {absl::StrCat(kReshard, "--lost-devices 1,-2"), "--lost-devices", "-2", "from 0"},
+           {absl::StrCat(kReshard, "--lost-devices 1,-2"), "--lost-devices", "-2", "0 or greater"},
            {"plans list --timeout 1e300", "--timeout", "1e300", "at most 30d"},
            {"plans list --hits-min 99999999999999999999", "--hits-min", "99999999999999999999",
             "9223372036854775807"},
@@ -361,7 +365,7 @@ TEST(RemeshctlTest, NumbersOutOfRangeAreRefused) {
             "99999999999999999999", "9223372036854775807"},
            {"plans precompute --state jobs/a/states/b --plus-minus 3000000000", "--plus-minus",
             "3000000000", "2147483647"},
-           {"get jobs/a/states/b . --generation -1", "--generation", "-1", "above 0"}}) {
+           {"get jobs/a/states/b . --generation -1", "--generation", "-1", "1 or greater"}}) {
     const Result r = Remeshctl(arguments);
     EXPECT_EQ(r.code, 2) << arguments;
     EXPECT_NE(r.err.find(flag + ":"), std::string::npos) << r.err;
@@ -469,8 +473,8 @@ TEST(RemeshctlTest, AnotherKindOfFileIsNamed) {
   const Result r = Remeshctl(absl::StrCat("states create -f ", kExample, " --server 127.0.0.1:1"));
   EXPECT_EQ(r.code, 1);
   EXPECT_NE(
-      r.err.find("the file has the spec of a plan, which remeshctl plan -f reads; this command "
-                 "reads a state"),
+      r.err.find("this looks like the spec of a plan, which remeshctl plan -f reads; this command "
+                 "expects a state"),
       std::string::npos)
       << r.err;
 }
@@ -508,7 +512,7 @@ TEST(RemeshctlTest, HelpAndVersion) {
   EXPECT_EQ(Remeshctl("help").out, Remeshctl("--help").out);
   EXPECT_EQ(Remeshctl("help plans get").out, Remeshctl("plans get --help").out);
   EXPECT_EQ(Remeshctl("version").out, Remeshctl("--version").out);
-  EXPECT_EQ(Remeshctl("help nonsense").code, 1);
+  EXPECT_EQ(Remeshctl("help nonsense").code, 2);
   EXPECT_NE(Remeshctl("help plams").err.find("did you mean \"plans\"?"), std::string::npos);
 }
 

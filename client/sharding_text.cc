@@ -56,15 +56,15 @@ absl::StatusOr<v1::DeviceList> ParseDevices(const std::string& text) {
     const bool dots = absl::StrContains(part, "..");
     const std::vector<std::string> ends =
         absl::StrSplit(part, absl::MaxSplits(dots ? ".." : "-", 1));
-    ASSIGN_OR_RETURN(const int64_t first, ParseInteger("devices", ends[0]));
+    ASSIGN_OR_RETURN(const int64_t first, ParseInteger("--devices", ends[0]));
     int64_t last = first;
     if (ends.size() == 2) {
-      ASSIGN_OR_RETURN(last, ParseInteger("devices", ends[1]));
+      ASSIGN_OR_RETURN(last, ParseInteger("--devices", ends[1]));
     }
     if (first < 0 || last < first || last - first >= planner::kPositionsMax - devices.ids_size()) {
-      return InvalidField("devices", part,
-                          absl::StrCat("must be a range that rises, such as 0..3, of at most ",
-                                       planner::kPositionsMax));
+      return InvalidField("--devices", part,
+                          absl::StrCat("must be an ascending range, such as 0..3, of at most ",
+                                       planner::kPositionsMax, " devices"));
     }
     for (int64_t id = first; id <= last; ++id) devices.add_ids(id);
   }

@@ -2,6 +2,7 @@
 #include "client/commands/flag_values.h"
 
 #include <cmath>
+#include <limits>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
@@ -35,23 +36,32 @@ CLI::Validator SecondsFrom(double least, const std::string& what) {
       text = absl::StrFormat("%.17g", *seconds);
       return "";
     }
-    return MustBe(text,
-                  absl::StrCat(what, ", at most 30d: seconds, or with a unit as in 90s, 5m or 1h"));
+    return MustBe(
+        text,
+        absl::StrCat(what, " and at most 30d, in seconds or with a unit, such as 90s, 5m or 1h"));
   };
   return CLI::Validator(check, "");
+}
+
+// Whether a text is a whole number, perhaps too large for 64 bits.
+bool IsDigits(const std::string& text) {
+  return !text.empty() && text.find_first_not_of("0123456789") == std::string::npos;
 }
 
 }  // namespace
 
 CLI::Validator WholeNumber(int64_t min, int64_t max) {
-  const auto check = [min, max](std::string& text) -> std::string {
+  const bool bounded = max < std::numeric_limits<int64_t>::max();
+  const auto check = [=](std::string& text) -> std::string {
     int64_t number = 0;
-    if (absl::SimpleAtoi(text, &number) && number >= min && number <= max) {
+    const bool fits = absl::SimpleAtoi(text, &number);
+    if (fits && number >= min && number <= max) {
       text = absl::StrCat(number);
       return "";
     }
-    const std::string least = min == 1 ? "above 0" : absl::StrCat("from ", min);
-    return MustBe(text, absl::StrCat("a number ", least, ", whole, at most ", max));
+    const std::string least = absl::StrCat("a whole number, ", min, " or greater");
+    const bool shows_max = bounded || (!fits && IsDigits(text));
+    return MustBe(text, shows_max ? absl::StrCat(least, ", at most ", max) : least);
   };
   return CLI::Validator(check, "");
 }
@@ -69,9 +79,9 @@ CLI::Validator AboveZero(double max) {
   return CLI::Validator(check, "");
 }
 
-CLI::Validator Seconds() { return SecondsFrom(0, "a time above 0"); }
+CLI::Validator Seconds() { return SecondsFrom(0, "a duration above 0"); }
 
-CLI::Validator NanosecondsOrMore() { return SecondsFrom(1e-9, "a time from 1ns"); }
+CLI::Validator NanosecondsOrMore() { return SecondsFrom(1e-9, "a duration from 1ns"); }
 
 CLI::Validator Bytes() {
   const auto check = [](std::string& text) -> std::string {

@@ -151,26 +151,39 @@ const std::map<std::string, std::string>& WordsInstead() {
 }
 
 constexpr char kOnlyWatches[] =
-    "only states, executions, plans, the cache and worlds can be watched, by their command watch";
+    "only states, executions, plans, cache and worlds can be watched, as in remeshctl states watch";
+
+constexpr char kConfigFile[] =
+    "to change the server or another setting, edit its context in the config file "
+    "(remeshctl config view shows the path)";
 
 constexpr char kAsksNothing[] = "this command does not ask before it acts: leave it out";
 
 const std::map<std::string, std::string>& NotesOnFlags() {
   static const auto* const notes = new std::map<std::string, std::string>{
+      {"watch -w", "this command watches already: leave it out"},
+      {"watch --watch", "this command watches already: leave it out"},
       {"-w", kOnlyWatches},
       {"--watch", kOnlyWatches},
       {"--donate",
-       "no server can give memory of the source away while it moves a state yet: leave it out"},
-      {"config set",
-       "contexts are entries of the file that remeshctl config view names: add one there"},
-      {"config set-context",
-       "contexts are entries of the file that remeshctl config view names: add one there"},
+       "servers do not support donating the source's memory during a move yet: leave it out"},
+      {"config set", kConfigFile},
+      {"config set-context", kConfigFile},
       {"journal restore",
-       "put the backup in place of the journal of a server that is stopped, as docs/operations.md "
-       "says"},
+       "to restore, stop the server and replace its journal with the backup (see "
+       "docs/operations.md)"},
       {"--force", kAsksNothing},
       {"--yes", kAsksNothing}};
   return *notes;
+}
+
+const std::map<std::string, std::string>& ValuesOfFlags() {
+  static const auto* const values = new std::map<std::string, std::string>{
+      {"--array", "the name of an array (repeat --array for more)"},
+      {"--context",
+       "the name of a context of the config file (remeshctl config get-contexts lists them)"},
+      {"--server", "the address of remesh-server, HOST:PORT"}};
+  return *values;
 }
 
 std::string NounFirst(const CLI::App& app, const Words& words) {

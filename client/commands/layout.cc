@@ -118,7 +118,7 @@ absl::Status ShowSpec(const LayoutOptions& options) {
 }
 
 absl::Status ShowText(const LayoutOptions& options) {
-  ASSIGN_OR_RETURN(const std::vector<int64_t> extents, ParseIntegers("shape", options.shape));
+  ASSIGN_OR_RETURN(const std::vector<int64_t> extents, ParseIntegers("--shape", options.shape));
   const planner::Shape shape(extents.begin(), extents.end());
   RETURN_IF_ERROR(planner::ValidateShape(shape, 8));
   v1::Sharding sharding = ShardingOfText(options.sharding);

@@ -35,7 +35,8 @@ absl::Status WriteBytes(const std::string& path, const std::string& bytes) {
   file.write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
   file.close();
   if (file) return absl::OkStatus();
-  return MakeError(absl::StatusCode::kUnavailable,
+  const bool no_folder = errno == ENOENT;
+  return MakeError(no_folder ? absl::StatusCode::kNotFound : absl::StatusCode::kUnavailable,
                    absl::StrCat("cannot write ", path, ": ", std::strerror(errno)),
                    {.reason = "FILE_NOT_WRITTEN", .metadata = {{"path", path}}});
 }

@@ -14,7 +14,7 @@ namespace remesh::client {
 // Downloads the whole file of a plan that the server keeps.
 absl::StatusOr<std::string> DownloadPlan(const Endpoint& server, const std::string& name);
 
-// Writes a file. UNAVAILABLE (FILE_NOT_WRITTEN).
+// Writes a file. FILE_NOT_WRITTEN: NOT_FOUND without the folder, UNAVAILABLE otherwise.
 absl::Status WriteBytes(const std::string& path, const std::string& bytes);
 
 // Imports the file at `path`, bound to `spec` unless that is null.

@@ -31,7 +31,8 @@ absl::StatusOr<v1::CountRange> ToRange(const char* flag, const std::string& text
     ok = ok && absl::SimpleAtoi(most, &number) && number >= range.min();
     range.set_max(number);
   }
-  if (!ok) return InvalidField(flag, text, "must be a number, or a range as 8..16, 8.. or ..16");
+  if (!ok)
+    return InvalidField(flag, text, "must be a number, or a range such as 8..16, 8.. or ..16");
   return range;
 }
 

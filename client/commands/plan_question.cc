@@ -48,7 +48,7 @@ absl::StatusOr<v1::PlanSpec> ReadSpec(const PlanQuestion& question) {
 
 // A topology of as many machines of the preset as the spec's devices fill.
 absl::StatusOr<v1::Topology> ClusterFor(const v1::PlanSpec& spec, const std::string& preset_name) {
-  ASSIGN_OR_RETURN(const v1::TopologyPreset* preset, proto::FindPreset(preset_name));
+  ASSIGN_OR_RETURN(const v1::TopologyPreset* preset, proto::FindPreset(preset_name, "--preset"));
   const int64_t devices = std::max<int64_t>(proto::DeviceCountOf(spec), 1);
   return proto::MakeTopology(
       {.preset = preset_name, .hosts = (devices - 1) / preset->devices() + 1});

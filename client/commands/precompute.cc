@@ -78,7 +78,8 @@ void AddPrecompute(CLI::App& plans, Command& command) {
   sub->add_flag("--dry-run", options->dry_run, "List the plans without computing them");
   sub->callback([&command, options] {
     if (!options->lose && !options->drain && !options->come_back && options->plus_minus == 0) {
-      throw CLI::RequiredError("one of --lose-one, --drain-one, --return-one, --plus-minus");
+      throw CLI::RequiredError(
+          "at least one of --lose-one, --drain-one, --return-one, --plus-minus");
     }
     command = [options] { return Run(*options); };
   });

@@ -103,6 +103,7 @@ struct ShowOptions {
 };
 
 absl::Status Show(const ShowOptions& options) {
+  RETURN_IF_ERROR(proto::FindPreset(options.cluster.preset, "PRESET").status());
   ASSIGN_OR_RETURN(const v1::Topology topology, proto::MakeTopology(options.cluster));
   PrintTopology(topology, options.json);
   return absl::OkStatus();

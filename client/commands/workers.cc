@@ -7,10 +7,10 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 #include "base/error.h"
-#include "base/nearest.h"
 #include "base/status_macros.h"
 #include "base/transport_names.h"
 #include "client/commands/commands.h"
+#include "client/nearest_name.h"
 #include "remesh/v1/worker.grpc.pb.h"
 
 namespace remesh::client {
@@ -124,12 +124,11 @@ absl::Status Get(const WorkersOptions& options) {
     });
     return absl::OkStatus();
   }
-  std::vector<std::string> names;
-  for (const v1::Worker& worker : response.workers()) names.push_back(worker.name());
   const std::string name = NameOf(options);
-  return MakeError(absl::StatusCode::kNotFound,
-                   absl::StrCat(name, " does not exist", DidYouMean(name, names)),
-                   {.reason = "WORKER_NOT_FOUND", .metadata = {{"name", name}}});
+  const absl::Status absent =
+      MakeError(absl::StatusCode::kNotFound, absl::StrCat(name, " does not exist"),
+                {.reason = "WORKER_NOT_FOUND", .metadata = {{"name", name}}});
+  return WithNearestName(absent, options.server);
 }
 
 absl::Status Forget(const WorkersOptions& options) {

@@ -101,7 +101,7 @@ absl::StatusOr<MappedFile> OpenOf(const std::string& array, const std::string& p
   absl::StatusOr<MappedFile> file = MappedFile::Open(path, /*writable=*/false);
   if (file.ok() || !absl::IsNotFound(file.status())) return file;
   return MakeError(file.status().code(),
-                   absl::StrCat(path, " does not exist, and array ", array, " is read from it"),
+                   absl::StrCat(path, " does not exist; array ", array, " is read from that file"),
                    GetErrorInfo(file.status()));
 }
 

@@ -28,7 +28,7 @@ absl::Status FileError(const std::string& what, const std::string& path, int err
                                            : absl::StatusCode::kUnknown;
   const std::string reason = error == ENOENT ? "FILE_NOT_FOUND" : "FILE_ERROR";
   return MakeError(
-      code, absl::StrCat(what, " ", path, ": ", std::strerror(error)),
+      code, absl::StrCat("cannot ", what, " ", path, ": ", std::strerror(error)),
       {.reason = reason, .metadata = {{"path", path}, {"error", std::strerror(error)}}});
 }
 

@@ -19,7 +19,7 @@ namespace {
 
 absl::Status Exists(const std::string& path) {
   return MakeError(absl::StatusCode::kAlreadyExists,
-                   absl::StrCat(path, " is there already; --force replaces it"),
+                   absl::StrCat(path, " already exists; use --force to replace it"),
                    {.reason = "FILE_EXISTS", .metadata = {{"path", path}}});
 }
 
@@ -33,8 +33,10 @@ bool SyncFolder(const std::string& path) {
 }  // namespace
 
 absl::Status NewFile::Error(const char* what) const {
+  const bool no_folder = errno == ENOENT;
   const std::string why = absl::StrCat(what, ": ", std::strerror(errno));
-  return MakeError(absl::StatusCode::kUnavailable, absl::StrCat("cannot write ", path_, ": ", why),
+  return MakeError(no_folder ? absl::StatusCode::kNotFound : absl::StatusCode::kUnavailable,
+                   absl::StrCat("cannot write ", path_, ": ", why),
                    {.reason = "FILE_NOT_WRITTEN", .metadata = {{"path", path_}, {"error", why}}});
 }
 

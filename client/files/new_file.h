@@ -16,8 +16,9 @@ namespace remesh::client {
 class NewFile {
  public:
   enum class Existing { kKeep, kReplace };  // what to do with an existing file at PATH
-  // Creates the file, readable by its owner only. ALREADY_EXISTS (FILE_EXISTS); UNAVAILABLE
-  // (FILE_NOT_WRITTEN), also when another process is writing it.
+  // Creates the file, readable by its owner only. ALREADY_EXISTS (FILE_EXISTS); NOT_FOUND
+  // (FILE_NOT_WRITTEN) without the folder; UNAVAILABLE (FILE_NOT_WRITTEN) otherwise, also when
+  // another process is writing it.
   static absl::StatusOr<NewFile> Open(std::string path, Existing existing);
   NewFile(NewFile&& other) noexcept = default;
   NewFile& operator=(NewFile&&) = delete;

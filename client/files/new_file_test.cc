@@ -5,6 +5,7 @@
 #include <fstream>
 #include <iterator>
 
+#include "absl/status/status.h"
 #include "base/error.h"
 #include "gtest/gtest.h"
 
@@ -87,6 +88,7 @@ TEST_F(NewFileTest, WhatACrashLeftIsReplaced) {
 TEST_F(NewFileTest, AFolderThatIsNotThereIsAnError) {
   std::filesystem::remove_all(folder_);
   EXPECT_EQ(Make("", NewFile::Existing::kKeep), "FILE_NOT_WRITTEN");
+  EXPECT_TRUE(absl::IsNotFound(NewFile::Open(path_, NewFile::Existing::kKeep).status()));
 }
 
 }  // namespace

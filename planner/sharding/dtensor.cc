@@ -153,8 +153,8 @@ absl::Status AddSplit(int64_t dim, int64_t split_factor, size_t m, int64_t chunk
   const std::string field = absl::StrCat("placements[", m, "].", std::string(kind));
   if (dim < -rank || dim >= rank) {
     return InvalidField(field + ".dim", absl::StrCat(dim),
-                        absl::StrCat("must be a dimension of the array, from 0 to ", rank - 1,
-                                     ", or from the last on, from -1 to ", -rank));
+                        absl::StrCat("must be a dimension of the array: 0 to ", rank - 1, ", or ",
+                                     -rank, " to -1 counting from the end"));
   }
   if (split_factor < 1)
     return InvalidField(field + ".split_factor", absl::StrCat(split_factor), "must be >= 1");
@@ -202,9 +202,9 @@ absl::Status CheckMesh(const DTensorSharding& sharding, int32_t device_count) {
                         absl::StrCat("dimensions are more than ", kTileRankMax));
   }
   if (sharding.placements.size() != sharding.mesh_shape.size()) {
-    return InvalidField(
-        "placements", absl::StrCat(sharding.placements.size(), " placements"),
-        absl::StrCat("must be as many as mesh_shape has sizes, ", sharding.mesh_shape.size()));
+    return InvalidField("placements", absl::StrCat(sharding.placements.size(), " placements"),
+                        absl::StrCat("must be ", sharding.mesh_shape.size(),
+                                     ", one for each dimension of mesh_shape"));
   }
   int64_t size = 1;
   for (size_t m = 0; m < sharding.mesh_shape.size(); ++m) {

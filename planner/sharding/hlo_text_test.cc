@@ -107,8 +107,9 @@ TEST(HloTextTest, ErrorsTellColumnAndExpectation) {
       {"{devices=[1]0}",
        "column 10: non-maximal shardings must have more than one device assigned"},
       {"{devices=[2,2]<=[3]}",
-       "column 10: the numbers in [] behind <= make 3 devices, and those before it 4: they must "
-       "make as many"},
+       "column 10: the list after <= makes 3 devices, but the tile dimensions before it make 4: "
+       "the "
+       "two must match"},
       {"{devices=[2,2]0,1,2}", "does not match the tile assignment dimensions product"},
       {"{devices=[2]1,1}", "device 1 is not unique in tile assignment"},
       {"{devices=[1,4]<=[4] last_tile_dims={manual} last_tile_dim_replicate}",

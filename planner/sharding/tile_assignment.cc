@@ -175,9 +175,9 @@ absl::StatusOr<TileAssignment> TileAssignment::FromIota(absl::Span<const int64_t
   ASSIGN_OR_RETURN(const int64_t iota_size, CheckedProduct("iota_reshape_dims", reshape_dims));
   RETURN_IF_ERROR(CheckPermutation(transpose_perm, reshape_dims.size()));
   if (size != iota_size) {
-    return absl::InvalidArgumentError(absl::StrCat("the numbers in [] behind <= make ", iota_size,
-                                                   " devices, and those before it ", size,
-                                                   ": they must make as many"));
+    return absl::InvalidArgumentError(absl::StrCat("the list after <= makes ", iota_size,
+                                                   " devices, but the tile dimensions before it ",
+                                                   "make ", size, ": the two must match"));
   }
   return TileAssignment(Dims(dims.begin(), dims.end()), size,
                         Canonical(reshape_dims, transpose_perm), {});

@@ -99,7 +99,8 @@ TEST(TileAssignmentTest, BadOnesAreRefusedForWhatIsBad) {
   EXPECT_THAT(iota({4}, {2, 2}, {0, 0}), HasSubstr("value 0 is repeated"));
   EXPECT_THAT(iota({4}, {2, 2}, {0}), HasSubstr("expected 2, saw 1"));
   EXPECT_THAT(iota({4}, {2, 2}, {0, 2}), HasSubstr("value 2 is out of range"));
-  EXPECT_THAT(iota({4}, {3}, {0}), HasSubstr("make 3 devices, and those before it 4"));
+  EXPECT_THAT(iota({4}, {3}, {0}),
+              HasSubstr("makes 3 devices, but the tile dimensions before it make 4"));
   EXPECT_THAT(iota({0}, {0}, {0}), HasSubstr("tile assignment dimension 0 must be >= 1"));
   EXPECT_TRUE(TileAssignment::FromIota({kPositionsMax}, {kPositionsMax}, {0}).ok());
   EXPECT_TRUE(TileAssignment::FromIota(List(kTileRankMax, 1), {1}, {0}).ok());

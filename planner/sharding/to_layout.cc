@@ -48,13 +48,13 @@ absl::Status CheckTiled(const Tiled& tiled, const Shape& shape, int32_t device_c
   if (tiled.data_rank() != static_cast<int>(shape.size())) {
     return InvalidField("shape", absl::StrCat("[", absl::StrJoin(shape, ","), "]"),
                         absl::StrCat("has ", Dimensions(shape.size()), ", but the sharding ",
-                                     PrintTiles(tiled.tiles), " is for an array of ",
-                                     Dimensions(tiled.data_rank()), ": change one of the two"));
+                                     PrintTiles(tiled.tiles), " needs ", tiled.data_rank(),
+                                     ": change the shape or the sharding"));
   }
   if (tiled.tiles.size() != device_count) {
     return InvalidField("devices", absl::StrCat(device_count, " devices"),
-                        absl::StrCat("must be ", tiled.tiles.size(), ", as many as the sharding ",
-                                     PrintTiles(tiled.tiles), " is for"));
+                        absl::StrCat("must be ", tiled.tiles.size(), " devices, as the sharding ",
+                                     PrintTiles(tiled.tiles), " needs"));
   }
   for (SubgroupType type : tiled.subgroups) {
     if (type == SubgroupType::kMaximal) {
@@ -160,15 +160,15 @@ absl::StatusOr<Layout> ToLayout(const NamedSharding& sharding, const Shape& shap
   if (!sharding.mesh.maximal && sharding.mesh.devices.size() != device_count) {
     return InvalidField(
         "devices", absl::StrCat(device_count, " devices"),
-        absl::StrCat("must be ", sharding.mesh.devices.size(), ", as many as the mesh has"));
+        absl::StrCat("must be ", sharding.mesh.devices.size(), " devices, as the mesh has"));
   }
   if (!sharding.dims.empty() && sharding.dims.size() != shape.size()) {
     const bool fewer = sharding.dims.size() < shape.size();
     return InvalidField(
         "shape", absl::StrCat("[", absl::StrJoin(shape, ","), "]"),
-        absl::StrCat("has ", Dimensions(shape.size()), ", but the sharding names ",
-                     sharding.dims.size(),
-                     fewer ? ": add {} for each that is not cut" : ": change one of the two"));
+        absl::StrCat(
+            "has ", Dimensions(shape.size()), ", but the sharding names ", sharding.dims.size(),
+            fewer ? ": add {} for each that is not cut" : ": change the shape or the sharding"));
   }
   NamedSharding ranked = sharding;
   ranked.dims.resize(shape.size());

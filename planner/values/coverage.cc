@@ -86,7 +86,7 @@ absl::Status CheckCovers(const Layout& layout, absl::Span<const int32_t> lost_po
       return InvalidField("boxes", absl::StrCat(boxes.size()), "boxes are too intricate");
     return InvalidField("boxes", search.uncovered->DebugString(),
                         absl::StrCat("is held by no device", of,
-                                     ": the boxes of all devices together must cover the array"));
+                                     ": together, the boxes must cover the whole array"));
   }
   return absl::OkStatus();
 }

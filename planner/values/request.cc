@@ -29,10 +29,9 @@ std::string HowToReduce(const std::string& kind) {
            "sharding of its out_specs";
   }
   return "holds partial results (Partial in DTensor, unreduced in JAX and XLA), and remesh moves "
-         "data "
-         "and does not add it: reduce first, with DTensor.redistribute(placements=[Replicate()]) "
-         "or "
-         "[Shard(0)], jax.lax.psum, or jax.reshard to a PartitionSpec without unreduced";
+         "data but does not reduce it: reduce first, with "
+         "DTensor.redistribute(placements=[Replicate()]) or [Shard(0)], jax.lax.psum, or "
+         "jax.reshard to a PartitionSpec without unreduced";
 }
 
 absl::Status OtherSubgroups(const Layout& source, const Layout& target) {
@@ -40,14 +39,14 @@ absl::Status OtherSubgroups(const Layout& source, const Layout& target) {
     return InvalidField("source", source.subgroup_kind, HowToReduce(source.subgroup_kind));
   if (source.subgroup_kind.empty()) {
     return InvalidField("target", target.subgroup_kind,
-                        "would leave each device a part of the whole, and the source has no parts: "
-                        "name Shard(DIM) or Replicate() for DTensor, or a sharding that is neither "
-                        "manual nor unreduced");
+                        "holds partial results, but the source does not: use Shard(DIM) or "
+                        "Replicate() for DTensor, or a sharding that is neither manual nor "
+                        "unreduced");
   }
   return InvalidField(
       "target", target.subgroup_kind,
       absl::StrCat("must hold the same partial results as the source, \"", source.subgroup_kind,
-                   "\": remesh moves data and does not add it"));
+                   "\": remesh moves data but does not reduce it"));
 }
 
 // Checks the parts of a request; shared layouts and device lists are checked once.
@@ -110,7 +109,7 @@ class Checker {
     if (array.name.empty()) return InvalidField("name", array.name, "must not be empty");
     if (!names_.insert(array.name).second) {
       return InvalidField("name", array.name,
-                          "is the name of an array before it: give each array a name of its own");
+                          "is the name of an array before it: array names must be unique");
     }
     RETURN_IF_ERROR(ValidateShape(array.shape, BitWidth(array.element_type)));
     Problems problems;
@@ -174,10 +173,19 @@ class Checker {
     if (!checked_devices_.insert(devices.get()).second) return absl::OkStatus();
     absl::flat_hash_set<int64_t> seen;
     seen.reserve(devices->size());
+    if (devices->size() > devices_.size()) return TooManyDevices(devices->size());
     for (size_t i = 0; i < devices->size(); ++i) {
       RETURN_IF_ERROR(AtIndex("devices", i, CheckDevice((*devices)[i], seen)));
     }
     return absl::OkStatus();
+  }
+
+  absl::Status TooManyDevices(size_t count) const {
+    return InvalidField(
+        "devices", absl::StrCat(count, " devices"),
+        absl::StrCat("must be devices of the topology, which has only ", devices_.size(),
+                     ": use a smaller mesh or fewer devices, or add devices to the "
+                     "topology"));
   }
 
   absl::Status CheckDevice(int64_t id, absl::flat_hash_set<int64_t>& seen) const {
@@ -185,7 +193,7 @@ class Checker {
       return UnknownDevice("", id, request_.topology);
     }
     if (!seen.insert(id).second) {
-      return InvalidField("", absl::StrCat(id), "is there more than once: name each device once");
+      return InvalidField("", absl::StrCat(id), "is listed more than once: list each device once");
     }
     return absl::OkStatus();
   }

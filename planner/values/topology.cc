@@ -24,7 +24,7 @@ absl::Status CheckCapacity(const char* field, double bytes_per_second) {
 absl::Status CheckName(const std::string& name, absl::flat_hash_set<std::string_view>& names) {
   if (name.empty()) return InvalidField("name", name, "must not be empty");
   if (!names.insert(name).second)
-    return InvalidField("name", name, "is there more than once: give each a name of its own");
+    return InvalidField("name", name, "is used more than once: names must be unique");
   return absl::OkStatus();
 }
 
@@ -35,8 +35,8 @@ absl::Status CheckDevice(int64_t id, const Host& host, OwnerOf& owner_of) {
   const auto [owner, inserted] = owner_of.try_emplace(id, &host);
   if (inserted) return absl::OkStatus();
   return InvalidField("", absl::StrCat(id),
-                      absl::StrCat("is a device of host ", owner->second->name,
-                                   " too: each device is on one host"));
+                      absl::StrCat("is also listed for host ", owner->second->name,
+                                   ": a device can be on only one host"));
 }
 
 absl::Status CheckHost(const Host& host, absl::flat_hash_set<std::string_view>& names,

@@ -78,7 +78,7 @@ const BadSpec kBadSpecs[] = {
      R"({$T,"shardings":{"rows":{"hlo_text":"{devices=[4,1]<=[4]}","devices":{"range":{"count":4}}}},
          "arrays":[{"name":"w","shape":[8],"element_type":"f32","source":{"ref":"rows"},$D}]})",
      "arrays[0].source.shape", "[8]"},
-    {"no source", R"({$T,"arrays":[{$A,$D}]})", "arrays[0].source.form", ""},
+    {"no source", R"({$T,"arrays":[{$A,$D}]})", "arrays[0].source", ""},
     {"undecodable OpSharding",
      R"({$T,"arrays":[{$A,"source":{"op_sharding":"/////w==","devices":{"range":{"count":4}}},$D}]})",
      "arrays[0].source.op_sharding", "\\xff"},
@@ -110,7 +110,7 @@ const BadSpec kBadSpecs[] = {
      "shardings[a].memory_kind", "hbm"},
     {"unknown device list",
      R"({$T,"arrays":[{$A,"source":{"hlo_text":"{replicated}","devices":{"ref":"x"}},$D}]})",
-     "arrays[0].source.devices.ref", "x"},
+     "arrays[0].source.devices", "x"},
     {"device list of a ref", R"({$T,"device_lists":{"x":{"ref":"y"}},"arrays":[{$A,$S,$D}]})",
      "device_lists[x].ref", "y"},
     {"ids and a range",
@@ -198,7 +198,7 @@ TEST(BadSpecTest, AMistypedRefGetsASuggestion) {
       Refusal(
           "{$T," + rows +
           R"(,"arrays":[{$A,"source":{"hlo_text":"{replicated}","devices":{"ref":"al"}},$D}]})"),
-      "arrays[0].source.devices.ref: value \"al\" must be a key of device_lists; did you mean "
+      "arrays[0].source.devices: value \"al\" must be a key of device_lists; did you mean "
       "\"all\"?");
 }
 
@@ -206,7 +206,7 @@ TEST(BadSpecTest, AShapeThatDoesNotSuitNamesTheShardingToo) {
   const std::string refusal = Refusal(
       R"({$T,"shardings":{"rows":{"hlo_text":"{devices=[4,1]<=[4]}","devices":{"range":{"count":4}}}},
           "arrays":[{"name":"w","shape":[8],"element_type":"f32","source":{"ref":"rows"},$D}]})");
-  EXPECT_NE(refusal.find("(by shardings[rows])"), std::string::npos) << refusal;
+  EXPECT_NE(refusal.find("(from shardings[rows])"), std::string::npos) << refusal;
 }
 
 absl::Status RefusalOfLists(int lists) {

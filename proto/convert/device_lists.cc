@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "absl/container/flat_hash_set.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
 #include "base/missing_field.h"
@@ -44,7 +45,7 @@ absl::StatusOr<DeviceList> FromIds(const google::protobuf::RepeatedField<int64_t
     if (ids[i] >= 0 && seen.insert(ids[i]).second) continue;
     return InvalidField(
         absl::StrCat("ids[", i, "]"), absl::StrCat(ids[i]),
-        ids[i] < 0 ? "must be >= 0" : "is there more than once: name each device once");
+        ids[i] < 0 ? "must be >= 0" : "is listed more than once: list each device once");
   }
   return DeviceList(ids.begin(), ids.end());
 }
@@ -97,6 +98,17 @@ const absl::Status* DeviceLists::Refusal(const std::string& key) const {
   return found == refused_.end() ? nullptr : &found->second;
 }
 
+// Names no field: a text may stand for {ref: text}.
+absl::StatusOr<DeviceListPtr> DeviceLists::NoSuchList(const std::string& ref) const {
+  const std::string known = KnownKeys(ref, named_);
+  const bool guessed = absl::StartsWith(known, ";");
+  return InvalidField("", ref,
+                      absl::StrCat("must be a key of device_lists", known,
+                                   guessed ? ""
+                                           : ": list the devices here, as in [0, 1, 2, 3] or "
+                                             "{range: {start: 0, count: 4}}, or add it there"));
+}
+
 absl::StatusOr<DeviceListPtr> DeviceLists::Resolve(const v1::DeviceList& list) {
   if (list.form_case() != v1::DeviceList::FORM_NOT_SET && !list.ids().empty()) {
     return InvalidField(
@@ -105,12 +117,7 @@ absl::StatusOr<DeviceListPtr> DeviceLists::Resolve(const v1::DeviceList& list) {
   }
   if (list.has_ref()) {
     const auto found = named_.find(list.ref());
-    if (found == named_.end()) {
-      return InvalidField(
-          "ref", list.ref(),
-          absl::StrCat("must be a key of device_lists", KnownKeys(list.ref(), named_)));
-    }
-    return found->second;
+    return found == named_.end() ? NoSuchList(list.ref()) : found->second;
   }
   if (list.has_range()) return ResolveRange(list.range());
   ASSIGN_OR_RETURN(DeviceList ids, FromIds(list.ids()));

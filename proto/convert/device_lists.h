@@ -30,8 +30,8 @@ class DeviceLists {
   // entry. Who refers to it has nothing to mend.
   const absl::Status* Refusal(const std::string& key) const;
 
-  // The value of a list, or of the named list that it refers to. Fields: "ids[2]", "range.start",
-  // "ref".
+  // The value of a list, or of the named list that it refers to. Fields: "ids[2]", "range.start";
+  // none for a list that does not exist.
   absl::StatusOr<planner::DeviceListPtr> Resolve(const v1::DeviceList& list);
 
   // The shared value equal to `ids`. INVALID_ARGUMENT without a field when all lists together are
@@ -40,6 +40,7 @@ class DeviceLists {
 
  private:
   absl::StatusOr<planner::DeviceListPtr> ResolveNamed(const v1::DeviceList& list);
+  absl::StatusOr<planner::DeviceListPtr> NoSuchList(const std::string& ref) const;
   absl::StatusOr<planner::DeviceListPtr> ResolveRange(const v1::DeviceList::Range& range);
 
   absl::flat_hash_map<std::string, planner::DeviceListPtr> named_;

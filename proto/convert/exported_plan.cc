@@ -23,7 +23,7 @@ constexpr int kLevel = 6;
 
 absl::Status Invalid(std::string_view why) {
   return MakeError(absl::StatusCode::kInvalidArgument,
-                   absl::StrCat("data: is not a plan that can be imported: ", std::string(why)),
+                   absl::StrCat("data is not an exported plan: ", std::string(why)),
                    {.reason = "PLAN_FILE_INVALID",
                     .metadata = {{"field", "data"}, {"error", std::string(why)}}});
 }

@@ -108,7 +108,7 @@ absl::StatusOr<Form> ParseBoxes(const v1::BoxSharding& boxes) {
                       id = absl::StrCat(device.device());
     if (device.device() < 0) return InvalidField(field + ".device", id, "must be >= 0");
     if (!seen.insert(device.device()).second)
-      return InvalidField(field + ".device", id, "is there more than once: name each device once");
+      return InvalidField(field + ".device", id, "is listed more than once: list each device once");
     form.device_ids.push_back(device.device());
     std::vector<planner::Box>& values = form.boxes.emplace_back();
     for (int j = 0; j < device.boxes_size(); ++j) {

@@ -12,7 +12,7 @@ absl::StatusOr<planner::ElementType> ElementTypeOf(const std::string& name) {
   absl::StatusOr<planner::ElementType> type = planner::ParseElementType(name);
   if (type.ok()) return type;
   constexpr char kExpectation[] = "must be an XLA element type such as bf16, f32 or s4";
-  if (name.empty()) return MissingField("element_type", kExpectation);
+  if (name.empty()) return MissingField("element_type", absl::StrCat("it ", kExpectation));
   const std::string xla = NearestXlaType(name);
   if (!xla.empty()) {
     return InvalidField("element_type", name,

@@ -77,7 +77,7 @@ TEST(PlanSpecTest, DimensionsThatANamedShardingLeavesOutAreWhole) {
   const absl::Status more = read("'x', None, None").status();
   EXPECT_EQ(more.message(),
             "arrays[0].source.shape: value \"[8,8]\" has 2 dimensions, but the sharding names 3: "
-            "change one of the two");
+            "change the shape or the sharding");
 }
 
 TEST(PlanSpecTest, ZeroBytesOfOpShardingAreReplicated) {

@@ -91,14 +91,15 @@ const v1::TopologyPresets& Presets() {
   return *presets;
 }
 
-absl::StatusOr<const v1::TopologyPreset*> FindPreset(const std::string& name) {
+absl::StatusOr<const v1::TopologyPreset*> FindPreset(const std::string& name,
+                                                     std::string_view field) {
   std::vector<std::string> names;
   for (const v1::TopologyPreset& preset : Presets().presets()) {
     if (preset.name() == name) return &preset;
     names.push_back(preset.name());
   }
   return InvalidField(
-      "preset", name,
+      field, name,
       absl::StrCat("must be one of ", absl::StrJoin(names, ", "), DidYouMean(name, names)));
 }
 

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -17,8 +18,9 @@ namespace remesh::proto {
 // All presets, by name.
 const v1::TopologyPresets& Presets();
 
-// The preset called `name`. INVALID_ARGUMENT, field "preset", with all names in the message.
-absl::StatusOr<const v1::TopologyPreset*> FindPreset(const std::string& name);
+// The preset called `name`. INVALID_ARGUMENT, naming `field`, with all names in the message.
+absl::StatusOr<const v1::TopologyPreset*> FindPreset(const std::string& name,
+                                                     std::string_view field = "preset");
 
 // Sets the fields of `host` that are 0 to the values of its preset. A host without preset stays as
 // it is. Fields: "preset".

@@ -26,6 +26,19 @@ namespace {
 // or one of many dimensions. A position has an interval for each dimension.
 constexpr int64_t kLayoutIntervalsMax = int64_t{1} << 24;
 
+// Names no field: users write no "form".
+absl::Status NoForm(const v1::Sharding& sharding) {
+  if (sharding.ByteSizeLong() == 0) {
+    return MissingField(
+        "",
+        "it must be a key of shardings, or a sharding, as in {hlo_text: '{devices=[4,1]<=[4]}', "
+        "devices: {range: {start: 0, count: 4}}}");
+  }
+  return InvalidField("", sharding.ShortDebugString(),
+                      "must have one of op_sharding, hlo_text, named, dtensor, boxes, sdy_text or "
+                      "ref to say how the array is cut, as in hlo_text: '{devices=[4,1]<=[4]}'");
+}
+
 absl::StatusOr<MemoryKind> ToMemoryKind(const std::string& kind) {
   if (kind.empty() || kind == "device") return MemoryKind::kDevice;
   if (kind == "pinned_host") return MemoryKind::kPinnedHost;
@@ -130,17 +143,14 @@ absl::StatusOr<Placement> Shardings::Resolve(const v1::Sharding& sharding, const
   const std::string named = absl::StrCat("shardings[", sharding.ref(), "]");
   // A shape belongs to the array, and the sharding may suit other arrays.
   if (GetErrorInfo(placement.status()).metadata["field"] == "shape")
-    return AtField(used_by(), With(absl::StrCat("(by ", named, ")"), placement.status()));
+    return AtField(used_by(), With(absl::StrCat("(from ", named, ")"), placement.status()));
   return With(absl::StrCat("(for ", used_by(), ")"), AtField(named, placement.status()));
 }
 
 absl::StatusOr<Shardings::Entry> Shardings::ToEntry(const v1::Sharding& sharding) {
   Entry entry{.form_name = FormName(sharding)};
   if (entry.form_name.empty()) {
-    return MissingField(
-        "form",
-        "one of op_sharding, hlo_text, named, dtensor, boxes, sdy_text or ref must say "
-        "how the array is cut, as in hlo_text: '{devices=[4,1]<=[4]}'");
+    return NoForm(sharding);
   }
   ASSIGN_OR_RETURN(entry.memory_kind, ToMemoryKind(sharding.memory_kind()));
   ASSIGN_OR_RETURN(entry.form, InternForm(sharding));

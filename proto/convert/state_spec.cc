@@ -110,7 +110,7 @@ absl::StatusOr<StateLayout> ToStateLayout(const v1::StateSpec& spec,
     if (!names.insert(array.name()).second) {
       RETURN_IF_ERROR(problems.Note(
           InvalidField(absl::StrCat("arrays[", i, "].name"), array.name(),
-                       "is the name of an array before it: give each array a name of its own")));
+                       "is the name of an array before it: array names must be unique")));
     }
     RETURN_IF_ERROR(budget.Check());
     if (!value.ok() || !has_topology) continue;
@@ -219,7 +219,7 @@ absl::StatusOr<v1::StateSpec> ApplyTargets(const v1::StateSpec& source,
     v1::StateArray& array = *result.mutable_arrays(found->second);
     if (array.has_sharding())
       RETURN_IF_ERROR(
-          problems.Note(InvalidField(field(), name, "is there more than once: name it once")));
+          problems.Note(InvalidField(field(), name, "is listed more than once: list it once")));
     *array.mutable_sharding() = targets.arrays(i).sharding();
   }
   if (!problems.empty()) return problems.ToStatus();

@@ -141,7 +141,7 @@ TEST(ConvertShardingTest, BadIotasAreRefused) {
   EXPECT_THAT(iota({2, 2}, {0, 0}), HasSubstr("repeated"));
   EXPECT_THAT(iota({2, 2}, {0, -1}), HasSubstr("out of range"));
   EXPECT_THAT(iota({2, 2}, {0}), HasSubstr("same rank"));
-  EXPECT_THAT(iota({3}, {0}), HasSubstr("make 3 devices"));
+  EXPECT_THAT(iota({3}, {0}), HasSubstr("the two must match"));
   EXPECT_THAT(iota({}, {0}), HasSubstr("without iota_reshape_dims"));
 }
 

@@ -51,10 +51,11 @@ class Guard : public nlohmann::json_sax<nlohmann::json> {
       std::sscanf(text.c_str() + at, "at line %lu, column %lu", &line, &column);
     }
     const size_t colon = text.find(": ", at == std::string::npos ? 0 : at);
-    syntax_ = TextError(line, column,
-                        absl::StrCat(colon == std::string::npos ? text : text.substr(colon + 2),
-                                     "; a text that begins with { is read as JSON: put its keys in "
-                                     "quotes, or leave the outer { } out and it is read as YAML"));
+    syntax_ = TextError(
+        line, column,
+        absl::StrCat("a text that begins with { is read as JSON: put its keys in quotes, or "
+                     "remove the outer { }, and it is read as YAML; ",
+                     colon == std::string::npos ? text : text.substr(colon + 2)));
     return false;
   }
 

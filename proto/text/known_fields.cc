@@ -67,11 +67,10 @@ std::string UnknownFieldText(const Descriptor& type, const std::string& name) {
     names.push_back(camel ? type.field(i)->json_name() : type.field(i)->name());
   }
   const std::string ours = OursOf(type, name);
-  const std::string hint =
+  std::string hint =
       ours.empty() ? DidYouMean(name, names) : absl::StrCat("; did you mean \"", ours, "\"?");
-  const std::string range =
-      ours == "count" ? " Devices 0 to 7 are {start: 0, count: 8}." : std::string();
-  return absl::StrCat("is not a known field", hint.empty() ? "." : hint, range,
+  if (ours == "count") hint = "; use \"count\": devices 0 to 7 are {start: 0, count: 8}.";
+  return absl::StrCat("is not a known field", hint.empty() ? "." : hint,
                       " Fields here: ", absl::StrJoin(names, ", "));
 }
 

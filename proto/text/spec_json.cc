@@ -164,8 +164,7 @@ std::string AsList(const std::string& text) {
 
 std::string WantsList(const FieldDescriptor& field, const std::string& text) {
   if (IsMessage(field)) {
-    return absl::StrCat("must be a list: ", field.name(),
-                        ": and below it \"- \" before each entry");
+    return absl::StrCat("must be a list: write \"- \" before each entry below ", field.name(), ":");
   }
   const std::string list = AsList(text);
   return absl::StrCat("must be a list, as in ", field.name(), ": ", list.empty() ? "[8, 8]" : list);
@@ -188,11 +187,11 @@ std::string WantsMessage(const FieldDescriptor& field) {
 std::string WantsScalar(const FieldDescriptor& field) {
   if (field.name() == "hlo_text" || field.name() == "op_sharding") {
     return absl::StrCat(
-        "must be a text: put quotes around it, as in hlo_text: "
+        "must be a string: put quotes around it, as in hlo_text: "
         "'{devices=[4,1]<=[4]}'");
   }
   if (field.cpp_type() == FieldDescriptor::CPPTYPE_STRING)
-    return absl::StrCat("must be a text: put quotes around it, as in ", field.name(), ": '...'");
+    return absl::StrCat("must be a string: put quotes around it, as in ", field.name(), ": '...'");
   return "must be one value, not a list or a map";
 }
 
@@ -368,8 +367,8 @@ class Rewriter : public nlohmann::json_sax<nlohmann::json> {
       level.key.clear();
       const std::string path = Path();
       const std::string why = other == &field ? "is given twice: give it once"
-                                              : absl::StrCat("is set, and ", other->name(),
-                                                             " too: one excludes the other");
+                                              : absl::StrCat("cannot be set together with ",
+                                                             other->name(), ": keep only one");
       return problems_.Note(InvalidField(path, field.name(), why)).ok();
     }
     level.members.push_back(&field);
@@ -512,9 +511,10 @@ class Rewriter : public nlohmann::json_sax<nlohmann::json> {
     if (empty == nullptr || HasMemberOf(empty->real_containing_oneof())) return true;
     levels_.back().current = empty;
     levels_.back().key = empty->name();
-    return Problem("",
-                   "is empty. YAML takes what follows a # for a comment: put quotes around a text "
-                   "that begins with #");
+    return Problem(
+        "",
+        "is empty. YAML treats everything after # as a comment: put quotes around a text "
+        "that begins with #");
   }
 
   bool Close() {

@@ -105,8 +105,8 @@ TEST(TextTest, IndependentMistakesAreNamedTogether) {
       "here: name, shape, element_type, source, target",
       "arrays[0].shape: value \"8,8\" must be a list, as in shape: [8, 8]",
       "arrays[1].shape[1]: value \"x\" must be a whole number",
-      "arrays[1].source.devices.range.end: value \"end\" is not a known field; did you mean "
-      "\"count\"? Devices 0 to 7 are {start: 0, count: 8}. Fields here: start, count",
+      "arrays[1].source.devices.range.end: value \"end\" is not a known field; use "
+      "\"count\": devices 0 to 7 are {start: 0, count: 8}. Fields here: start, count",
       "options.donate: value \"yes\" must be true or false",
       "options.strategy: value \"FAST\" must be one of OPTIMAL, P2P, GATHER",
   };
@@ -182,15 +182,17 @@ TEST(TextTest, EveryNumberOfASpecHasTheUnitThatItsNamePromises) {
 }
 
 TEST(TextTest, NumbersThatDoNotFitAreNamedByField) {
-  EXPECT_EQ(Message("topology: {hosts: [{nic_bytes_per_second: 1e308TB/s}]}"),
-            "topology.hosts[0].nic_bytes_per_second: value \"1e308TB/s\" is too large");
+  EXPECT_EQ(
+      Message("topology: {hosts: [{nic_bytes_per_second: 1e308TB/s}]}"),
+      "topology.hosts[0].nic_bytes_per_second: value \"1e308TB/s\" must be below 1.8e308 bytes "
+      "per second");
   for (const char* text : {"1e400", ".inf", "inf", "nan", "-1e400"}) {
     EXPECT_EQ(Message(absl::StrCat("topology: {hosts: [{post_seconds: ", text, "}]}")),
               absl::StrCat("topology.hosts[0].post_seconds: value \"", text,
                            "\" must be a number and a unit, as in 5s or 300ms"));
   }
   EXPECT_EQ(Message("options: {window_bytes: 9223372036854775808}"),
-            "options.window_bytes: value \"9223372036854775808\" is too large");
+            "options.window_bytes: value \"9223372036854775808\" must be at most 4600000TB");
   EXPECT_EQ(Message("arrays: [{shape: [9223372036854775808]}]"),
             "arrays[0].shape[0]: value \"9223372036854775808\" is too large");
 }
@@ -235,7 +237,7 @@ arrays:
 TEST(TextTest, ATextThatYamlTakesForACommentIsNamed) {
   EXPECT_EQ(
       Message("shardings:\n  a:\n    sdy_text: #sdy.sharding<mesh<[\"x\"=4]>, [{\"x\"}]>\n"),
-      "shardings[a].sdy_text: value \"\" is empty. YAML takes what follows a # for a comment: "
+      "shardings[a].sdy_text: value \"\" is empty. YAML treats everything after # as a comment: "
       "put quotes around a text that begins with #");
   EXPECT_TRUE(Parse(R"({"shardings":{"a":{"hlo_text":null,"ref":"b"}}})").ok());
 }

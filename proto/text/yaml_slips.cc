@@ -20,8 +20,9 @@ using Lines = std::vector<absl::string_view>;
 
 constexpr char kQuoteHlo[] =
     "put quotes around the text of a sharding, as in hlo_text: '{devices=[4,1]<=[4]}'";
-constexpr char kIndented[] =
-    "is indented unlike the lines before it: keys of one map begin in one column";
+constexpr char kIndented[] = "wrong indentation: keys of one map must start in the same column";
+
+constexpr char kTab[] = "YAML does not allow tabs for indentation: use spaces";
 
 struct Slip {
   size_t line = 0;  // both count from 0
@@ -70,10 +71,10 @@ bool IsKey(absl::string_view text) {
 
 // The slip that a line shows by itself.
 std::optional<Slip> SlipOf(size_t number, absl::string_view line) {
-  if (const auto tab = TabIn(line)) return Slip{number, *tab, "tabs cannot indent: use spaces"};
+  if (const auto tab = TabIn(line)) return Slip{number, *tab, kTab};
   if (const auto hlo = HloIn(line)) return Slip{number, *hlo, kQuoteHlo};
   if (const auto colon = TightColonIn(line))
-    return Slip{number, *colon + 1, "put a space behind the colon"};
+    return Slip{number, *colon + 1, "put a space after the colon"};
   return std::nullopt;
 }
 
@@ -82,8 +83,8 @@ std::string InPlainWords(std::string_view message) {
   using namespace YAML::ErrorMsg;  // NOLINT
   const std::string text(message);
   if (text == END_OF_MAP || text == END_OF_SEQ) return kIndented;
-  if (text == END_OF_MAP_FLOW) return "a { before this place is not closed by a }";
-  if (text == END_OF_SEQ_FLOW) return "a [ before this place is not closed by a ]";
+  if (text == END_OF_MAP_FLOW) return "unclosed {: add a } before this point";
+  if (text == END_OF_SEQ_FLOW) return "unclosed [: add a ] before this point";
   if (text == EOF_IN_SCALAR) return "a quote is not closed";
   if (text == MAP_KEY || text == MAP_VALUE)
     return "put quotes around a value that has a colon and a space in it";

@@ -13,23 +13,23 @@ std::string Refusal(const std::string& yaml) {
 }
 
 TEST(YamlSlipsTest, TheCommonSlipsAreNamed) {
-  EXPECT_EQ(Refusal("arrays:\n\t- name: w\n"), "line 2, column 1: tabs cannot indent: use spaces");
+  EXPECT_EQ(Refusal("arrays:\n\t- name: w\n"),
+            "line 2, column 1: YAML does not allow tabs for indentation: use spaces");
   EXPECT_EQ(Refusal("a: {hlo_text: {devices=[4,1]<=[4]}, devices: all}"),
             "line 1, column 15: put quotes around the text of a sharding, as in hlo_text: "
             "'{devices=[4,1]<=[4]}'");
   EXPECT_EQ(Refusal("arrays:\n- name:w\n  shape: [8]\n"),
-            "line 2, column 8: put a space behind the colon");
+            "line 2, column 8: put a space after the colon");
   EXPECT_EQ(Refusal("a: NamedSharding(mesh=Mesh('x': 4), spec=P('x'))"),
             "line 1, column 31: put quotes around a value that has a colon and a space in it");
-  EXPECT_EQ(Refusal("a: [1, 2\nb: 3\n"),
-            "line 2, column 2: a [ before this place is not closed by a ]");
-  EXPECT_EQ(Refusal("a: {b: 1\n"), "line 2, column 1: a { before this place is not closed by a }");
+  EXPECT_EQ(Refusal("a: [1, 2\nb: 3\n"), "line 2, column 2: unclosed [: add a ] before this point");
+  EXPECT_EQ(Refusal("a: {b: 1\n"), "line 2, column 1: unclosed {: add a } before this point");
   EXPECT_EQ(Refusal("a: 1\n  b: 2\n"),
-            "line 2, column 3: is indented unlike the lines before it: keys of one map "
-            "begin in one column");
+            "line 2, column 3: wrong indentation: keys of one map must start in the "
+            "same column");
   EXPECT_EQ(Refusal("a:\n    b: 1\n  c: 2\n"),
-            "line 3, column 3: is indented unlike the lines before it: keys of one map "
-            "begin in one column");
+            "line 3, column 3: wrong indentation: keys of one map must start in the "
+            "same column");
   EXPECT_EQ(Refusal("a: @mesh\n"),
             "line 1, column 4: put quotes around a value that begins with @, ` or %");
 }

@@ -26,7 +26,8 @@ bool IsQuestion(Access access) {
 }
 
 absl::Status NotFound(const std::string& name) {
-  return MakeError(absl::StatusCode::kNotFound, absl::StrCat(name, " was never made or is gone"),
+  return MakeError(absl::StatusCode::kNotFound,
+                   absl::StrCat(name, " does not exist: it was never made, or is gone"),
                    {.reason = "PLAN_NOT_FOUND", .metadata = {{"plan", name}}});
 }
 

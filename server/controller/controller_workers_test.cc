@@ -375,7 +375,7 @@ TEST_F(ControllerWorkersTest, ALongRegisterMayWaitForTheFirstWriteOfAServer) {
 TEST_F(ControllerWorkersTest, OnlyAKnownHostIsDrained) {
   v1::DrainWorkerRequest drain;
   drain.set_name("workers/nobody");
-  EXPECT_EQ(GetErrorInfo(replies_.at(Ask(drain)).status()).reason, "NOT_FOUND");
+  EXPECT_EQ(GetErrorInfo(replies_.at(Ask(drain)).status()).reason, "WORKER_NOT_FOUND");
   drain.set_name("nobody");
   EXPECT_EQ(replies_.at(Ask(drain)).status().code(), absl::StatusCode::kInvalidArgument);
 }

@@ -204,8 +204,10 @@ absl::StatusOr<Caller> CallerOfAny(const Request& request) {
 
 absl::Status CheckScope(const std::string& scope) {
   if (!JobOfChild(scope, "worlds").empty()) return absl::OkStatus();
-  return InvalidField("scope", scope,
-                      "must be jobs/{job}/worlds/{world}, each 1 to 63 of [A-Za-z0-9._-]");
+  return InvalidField(
+      "scope", scope,
+      "must be jobs/{job}/worlds/{world}, where {job} and {world} are 1 to 63 characters "
+      "of [A-Za-z0-9._-]");
 }
 
 absl::StatusOr<ExchangeCall> ExchangeCallOf(const v1::ExchangeRequest& request) {

@@ -357,7 +357,7 @@ TEST_F(PrecomputeTest, BadRequestsNameTheField) {
   sharding.set_hlo_text("{devices=[4]<=[4]}");
   sharding.mutable_devices()->set_ref("nowhere");
   request.clear_elastic_axis();
-  EXPECT_EQ(field(request, boxes), "arrays[0].sharding.devices.ref");
+  EXPECT_EQ(field(request, boxes), "arrays[0].sharding.devices");
 }
 
 }  // namespace

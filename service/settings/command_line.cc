@@ -61,6 +61,21 @@ bool HasFlagOf(std::string_view text, const std::vector<std::string>& long_flags
   return std::find(long_flags.begin(), long_flags.end(), flag) != long_flags.end();
 }
 
+// The note on the flag for this command, or else for all; "" if there is none.
+std::string NoteOn(const std::string& flag, const CLI::App& app, const UsageHints& hints) {
+  for (const std::string& words : {absl::StrCat(app.get_name(), " ", flag), flag}) {
+    const auto note = hints.notes.find(words);
+    if (note != hints.notes.end()) return note->second;
+  }
+  return "";
+}
+
+std::string NeedsValue(const std::string& flag, const UsageHints& hints) {
+  const auto value = hints.values.find(flag);
+  return absl::StrCat(flag, " needs a value",
+                      value == hints.values.end() ? "" : ": " + value->second);
+}
+
 std::string UnknownFlag(const std::string& flag, const CLI::App& app, bool before_command,
                         const UsageHints& hints) {
   std::vector<std::string> names = LongFlagsOf(app);
@@ -68,13 +83,13 @@ std::string UnknownFlag(const std::string& flag, const CLI::App& app, bool befor
   const auto instead = hints.instead.find(flag);
   if (instead != hints.instead.end() && HasFlagOf(instead->second, names))
     return absl::StrCat("unknown flag ", flag, "; did you mean ", instead->second, "?");
-  const auto note = hints.notes.find(flag);
-  if (note != hints.notes.end() && !HasFlagOf(flag, names))
-    return absl::StrCat("unknown flag ", flag, "; ", note->second);
+  const std::string note = NoteOn(flag, app, hints);
+  if (!note.empty() && !HasFlagOf(flag, names))
+    return absl::StrCat("unknown flag ", flag, "; ", note);
   const std::string nearest = Nearest(WithoutDashes(flag), names);
-  if (flag == absl::StrCat("--", nearest)) return absl::StrCat(flag, " needs a value");
+  if (flag == absl::StrCat("--", nearest)) return NeedsValue(flag, hints);
   std::string hint = "; --help lists them";
-  if (before_command) hint = " here; put a command's flags after it";
+  if (before_command) hint = " before the command; put flags after the command";
   if (!nearest.empty()) hint = absl::StrCat("; did you mean --", nearest, "?");
   return absl::StrCat("unknown flag ", flag, hint);
 }
@@ -113,7 +128,7 @@ std::string UnknownWord(const CLI::App& app, const UsageHints& hints) {
   const bool has_commands = !CommandsOf(app).empty();
   if (IsFlag(word)) return UnknownFlag(word.substr(0, word.find('=')), app, has_commands, hints);
   if (has_commands) return UnknownCommand(word, app, hints);
-  return absl::StrCat("\"", word, "\" is one argument too many");
+  return absl::StrCat("\"", word, "\" is an unexpected argument");
 }
 
 namespace {
@@ -128,8 +143,8 @@ bool IsRequired(const CLI::ParseError& error) {
   return error.get_exit_code() == static_cast<int>(CLI::ExitCodes::RequiredError);
 }
 
-std::string ExcludeEachOther(const std::string& flags) {
-  return absl::StrCat(flags, " exclude each other: give one of them");
+std::string NotTogether(const std::string& flags) {
+  return absl::StrCat(flags, " cannot be used together: give only one");
 }
 
 // What a flag's value is: its choices, or else what its help says.
@@ -146,15 +161,16 @@ std::string ValueOf(const CLI::App& app, const std::string& flag) {
 
 // What CLI11 says, but for two flags of which it says "--full excludes --view", and for a flag
 // without its value, of which it says "1 required TEXT missing".
-std::string Said(const CLI::App& app, const CLI::ParseError& error) {
+std::string Said(const CLI::App& app, const CLI::ParseError& error, const UsageHints& hints) {
   const std::string what = error.what();
   if (error.get_exit_code() == static_cast<int>(CLI::ExitCodes::ExcludesError))
-    return ExcludeEachOther(absl::StrReplaceAll(what, {{" excludes ", " and "}}));
+    return NotTogether(absl::StrReplaceAll(what, {{" excludes ", " and "}}));
   const bool of_flag = what.starts_with("-") && what.find(':') != what.npos;
   const bool no_value =
       of_flag && error.get_exit_code() == static_cast<int>(CLI::ExitCodes::ArgumentMismatch);
   if (!no_value) return what;
   const std::string flag = what.substr(0, what.find(':'));
+  if (hints.values.contains(flag)) return NeedsValue(flag, hints);
   return absl::StrCat(flag, " needs a value", ValueOf(app, flag));
 }
 
@@ -170,8 +186,8 @@ std::string GroupProblem(const CLI::App& app) {
       all.push_back(name);
       if (option->count() > 0) given.push_back(name);
     }
-    if (given.empty()) return absl::StrCat("one of ", absl::StrJoin(all, ", "), " is missing");
-    if (given.size() > 1) return ExcludeEachOther(absl::StrJoin(given, " and "));
+    if (given.empty()) return absl::StrCat(absl::StrJoin(all, " or "), " is required");
+    if (given.size() > 1) return NotTogether(absl::StrJoin(given, " and "));
   }
   return "";
 }
@@ -186,10 +202,10 @@ std::string Problem(const CLI::App& app, const CLI::ParseError& error, const Usa
   if (commands.empty() && !of_group.empty() && IsRequired(error)) return of_group;
   const bool says_more = hints.example != nullptr;
   if (commands.empty())
-    return absl::StrCat(Said(named, error),
+    return absl::StrCat(Said(named, error, hints),
                         says_more ? "" : "\nRun with --help for more information.");
   return absl::StrCat(&named == &app ? "" : named.get_name() + ": ",
-                      "a command is missing, one of ", absl::StrJoin(commands, ", "));
+                      "no command given; commands: ", absl::StrJoin(commands, ", "));
 }
 
 // Where to look: an example of the command, and its help. "" for a program without examples.

@@ -28,6 +28,8 @@ struct UsageHints {
   // What to say of flags that the command does not have, and of commands that do not exist, by all
   // their words.
   std::map<std::string, std::string> notes = {};
+  // What the value of a flag is, where its help does not say it as a part of a sentence.
+  std::map<std::string, std::string> values = {};
   // Example of a command, by the words that lead to it; "" if there is none. May be null.
   std::function<std::string(const std::string& path)> example = nullptr;
 };

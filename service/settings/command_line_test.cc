@@ -60,7 +60,7 @@ TEST_F(CommandLineTest, AMistypedCommandIsNamedWithTheNearest) {
   EXPECT_EQ(Said({"plam", "-f", "x"}), "\"plam\" is not a command; did you mean \"plan\"?");
   EXPECT_EQ(Said({"states", "lsit"}), "\"lsit\" is not a command; did you mean \"list\"?");
   EXPECT_EQ(Said({"states", "x"}), "\"x\" is not a command; it is one of list");
-  EXPECT_EQ(Said({"states", "list", "x"}), "\"x\" is one argument too many");
+  EXPECT_EQ(Said({"states", "list", "x"}), "\"x\" is an unexpected argument");
 }
 
 TEST_F(CommandLineTest, AWordOfOtherProgramsIsToldWhatToWriteInstead) {
@@ -72,7 +72,7 @@ TEST_F(CommandLineTest, AWordOfOtherProgramsIsToldWhatToWriteInstead) {
 
 TEST_F(CommandLineTest, AFlagBeforeItsCommandIsToldWhereToStand) {
   EXPECT_EQ(Said({"states", "--server", "y", "list"}),
-            "unknown flag --server here; put a command's flags after it");
+            "unknown flag --server before the command; put flags after the command");
 }
 
 TEST_F(CommandLineTest, WordsThatAreKnownAreNotBlamed) {

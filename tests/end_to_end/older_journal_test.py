@@ -207,7 +207,7 @@ class OlderJournalTest(ClusterTest):
             rf"{NAME} +{newest} .*perhaps the last copy: it is newer than generation {newest - 1}",
         )
         self.wait_until(
-            "host-1 owes nothing",
+            "host-1 has no pending discard",
             lambda: "host-1" not in self.run_to_end(0, "remeshctl", "workers", "owed", *at).stdout,
         )
         self.assertIn("host-0", self.run_to_end(0, "remeshctl", "workers", "owed", *at).stdout)

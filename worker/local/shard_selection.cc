@@ -33,7 +33,7 @@ absl::Status NoSuchArray(const std::string& field, const std::string& name,
     names.push_back(array.name());
   const std::string& state = generation.state();
   return MakeError(absl::StatusCode::kNotFound,
-                   absl::StrCat(field, ": value \"", name, "\" names no array of ", state,
+                   absl::StrCat(field, ": value \"", name, "\" is not an array of ", state,
                                 " on this host", KnownNames(name, names)),
                    {"SHARD_NOT_FOUND", {{"field", field}, {"value", name}, {"state", state}}});
 }

@@ -473,7 +473,7 @@ Unanswered StateBuffers::NoGeneration(const std::string& state, int64_t generati
   const std::string number = absl::StrCat(generation);
   if (generation >= latest) {
     return {StateError(absl::StatusCode::kNotFound, "GENERATION_NOT_FOUND", state,
-                       absl::StrCat("has no generation ", number, " on this host, which has ",
+                       absl::StrCat("has no generation ", number, " on this host; it has ",
                                     GenerationsHere(state)),
                        {{"generation", number}}),
             Awaited{.state = state, .what = Awaited::What::kGeneration}};

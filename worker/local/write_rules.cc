@@ -42,8 +42,9 @@ absl::Status WriteIdNeeded(const std::string& state, int32_t hosts) {
   return StateError(
       absl::StatusCode::kFailedPrecondition, "WRITE_ID_NEEDED", state,
       absl::StrCat("has shards on ", count,
-                   " hosts: name the write, the same on all of them (--write of put, "
-                   "unseal and seal, write= of a Trainer); the training step will do"),
+                   " hosts: pass --write ID, with the same ID to put, unseal and seal on "
+                   "every host (write=ID in a Trainer); the training step works as ID, as in "
+                   "--write 1200"),
       {{"hosts", count}});
 }
 

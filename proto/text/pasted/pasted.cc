@@ -26,10 +26,10 @@ using planner::TextScanner;
 using Json = PastedJson;
 
 constexpr char kWriteBoth[] =
-    "write the two together, as in NamedSharding(mesh=Mesh('x': 4), spec=P('x', None))";
+    "write mesh and spec together, as in NamedSharding(mesh=Mesh('x': 4), spec=P('x', None))";
 constexpr char kWriteDTensor[] =
-    "write dtensor: {mesh_shape: [2, 2], placements: [Shard(0), Replicate()]} with the sizes of "
-    "the mesh";
+    "write {dtensor: {mesh_shape: [2, 2], placements: [Shard(0), Replicate()]}, devices: {range: "
+    "{count: 4}}} with the sizes of the mesh";
 
 absl::string_view View(std::string_view text) { return {text.data(), text.size()}; }
 
@@ -46,8 +46,7 @@ absl::StatusOr<PastedSharding> ReadMeshless(TextScanner scanner, std::string_vie
   ASSIGN_OR_RETURN(Json placements, ReadPlacements(scanner));
   RETURN_IF_ERROR(scanner.ExpectEnd());
   if (placements.size() != 1) {
-    return Refuse(text,
-                  absl::StrCat("is placements of a DTensor without their mesh: ", kWriteDTensor));
+    return Refuse(text, absl::StrCat("lists DTensor placements without a mesh: ", kWriteDTensor));
   }
   return PastedSharding{.members = {{"dtensor", {{"placements", std::move(placements)}}}}};
 }
@@ -64,20 +63,22 @@ bool IsName(std::string_view text) {
 // What a text is that no sharding can be made of.
 absl::Status NoSharding(std::string_view text) {
   if (StartsWith(text, "PartitionSpec") || StartsWith(text, "P("))
-    return Refuse(text, absl::StrCat("is a PartitionSpec without its mesh: ", kWriteBoth));
+    return Refuse(text, absl::StrCat("is a PartitionSpec without a mesh: ", kWriteBoth));
   if (StartsWith(text, "Mesh(") || StartsWith(text, "AbstractMesh("))
-    return Refuse(text, absl::StrCat("is a mesh without its spec: ", kWriteBoth));
+    return Refuse(text, absl::StrCat("is a mesh without a spec: ", kWriteBoth));
   if (StartsWith(text, "DeviceMesh("))
     return Refuse(text, absl::StrCat("is a mesh without placements: ", kWriteDTensor));
   if (StartsWith(text, "PositionalSharding") || StartsWith(text, "PmapSharding")) {
-    return Refuse(text,
-                  "is a sharding of JAX whose text does not say what each device holds: write what "
-                  "str(x.sharding) prints after jax.device_put(x, NamedSharding(mesh, spec))");
+    return Refuse(
+        text,
+        "is a JAX sharding whose text does not say what each device holds: convert it with "
+        "x = jax.device_put(x, NamedSharding(mesh, spec)), and write what "
+        "str(x.sharding) prints");
   }
   if (StartsWith(text, "[") || StartsWith(text, "<")) {
     return Refuse(
         text,
-        "is Shardy's text without its mesh: write '#sdy.sharding<mesh<[\"x\"=4]>, [{\"x\"}, "
+        "is Shardy's text without a mesh: write '#sdy.sharding<mesh<[\"x\"=4]>, [{\"x\"}, "
         "{}]>' with the axes of the mesh");
   }
   return Refuse(

@@ -217,14 +217,15 @@ absl::Status Starts::CheckFree(const StateEntry& state, int64_t expected_generat
   if (state.generation() != expected_generation) {
     const std::string expected = absl::StrCat(expected_generation),
                       found = absl::StrCat(state.generation());
-    return MakeError(absl::StatusCode::kFailedPrecondition,
-                     absl::StrCat("expected_generation: value \"", expected, "\" is not ", found,
-                                  ", the generation of ", name),
-                     {.reason = "GENERATION_MISMATCH",
-                      .metadata = {{"field", "expected_generation"},
-                                   {"value", expected},
-                                   {"generation", found},
-                                   {"state", name}}});
+    return MakeError(
+        absl::StatusCode::kFailedPrecondition,
+        absl::StrCat("expected_generation: value \"", expected,
+                     "\" does not match the current generation of ", name, ", ", found),
+        {.reason = "GENERATION_MISMATCH",
+         .metadata = {{"field", "expected_generation"},
+                      {"value", expected},
+                      {"generation", found},
+                      {"state", name}}});
   }
   return absl::OkStatus();
 }

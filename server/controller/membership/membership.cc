@@ -312,7 +312,7 @@ absl::Status CheckKnown(const Membership& membership, const std::string& host) {
   if (membership.knows(host)) return absl::OkStatus();
   const std::string name = absl::StrCat("workers/", host);
   return MakeError(absl::StatusCode::kNotFound, absl::StrCat(name, " does not exist"),
-                   {.reason = "NOT_FOUND", .metadata = {{"name", name}}});
+                   {.reason = "WORKER_NOT_FOUND", .metadata = {{"name", name}}});
 }
 
 absl::Status CheckProven(const Membership& membership, const std::string& host) {
@@ -329,7 +329,7 @@ absl::Status CheckAway(const Membership& membership, const std::string& host) {
   RETURN_IF_ERROR(CheckKnown(membership, host));
   if (!membership.workers().alive(host)) return absl::OkStatus();
   return WorkerError(absl::StatusCode::kFailedPrecondition, "WORKER_ALIVE", host,
-                     "is alive: stop it first");
+                     "is still running: stop it first");
 }
 
 absl::Status CheckDevicesFree(const Membership& membership, const v1::Register& registration) {

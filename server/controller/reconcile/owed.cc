@@ -84,11 +84,12 @@ absl::StatusOr<v1::DiscardShardsResponse> Owed::OnHost(const std::string& host,
     *response.add_discarded() = held.manifest;
   }
   if (!response.discarded().empty()) return response;
-  return MakeError(absl::StatusCode::kFailedPrecondition,
-                   absl::StrCat("host ", host, " owes nothing of ", state.name, " with uid \"",
-                                state.uid, "\"; remeshctl workers owed lists what hosts owe"),
-                   {.reason = "NOT_OWED",
-                    .metadata = {{"host", host}, {"state", state.name}, {"state_uid", state.uid}}});
+  return MakeError(
+      absl::StatusCode::kFailedPrecondition,
+      absl::StrCat("host ", host, " has no pending discard of ", state.name, " with uid \"",
+                   state.uid, "\"; remeshctl workers owed lists the pending ones"),
+      {.reason = "NOT_OWED",
+       .metadata = {{"host", host}, {"state", state.name}, {"state_uid", state.uid}}});
 }
 
 std::set<std::string> Owed::NewerHosts(const StateKey& state) const {

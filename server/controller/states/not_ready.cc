@@ -75,7 +75,8 @@ absl::Status NotReady(const StateEntry& state, const WorkerRegistry& workers) {
                               {"writes", writes}}};
   const std::string unsealed = UnsealedIn(seen);
   std::string why = absl::StrCat(unsealed, WritesIn(seen, writes), OnceIn(state, workers));
-  if (!unsealed.empty() && why == unsealed) absl::StrAppend(&why, ": seal its shards there first");
+  if (!unsealed.empty() && why == unsealed)
+    absl::StrAppend(&why, ": run remeshctl seal there first");
   if (!lost.empty()) absl::StrAppend(&why, "; away, or back without its shards: ", lost);
   if (!newer.empty()) {
     absl::StrAppend(&why, "; a newer generation than the journal knows is on ", newer,

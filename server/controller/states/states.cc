@@ -231,7 +231,7 @@ absl::StatusOr<bool> States::JoinCreate(CallId call, const v1::CreateStateReques
   const StateEntry& known = state != nullptr ? *state : pending->second.entry;
   if (request.request_id().empty() || known.request_id != request.request_id() ||
       known.request_digest != digest || request.validate_only()) {
-    return StateError(absl::StatusCode::kAlreadyExists, "ALREADY_EXISTS", name, "exists already");
+    return StateError(absl::StatusCode::kAlreadyExists, "ALREADY_EXISTS", name, "already exists");
   }
   if (state != nullptr) {
     out.Reply(call, ToProto(*state, membership_.workers()));

@@ -26,7 +26,7 @@ absl::Status Committed(const StateEntry& state, v1::State::Phase phase) {
       absl::StatusCode::kFailedPrecondition,
       absl::StrCat(state.name(), " is ", name, ", generation ", generation,
                    ": step and labels can be changed only while generation 1 is BUILDING",
-                   can_unseal ? "; remeshctl unseal makes it so" : ""),
+                   can_unseal ? "; run remeshctl unseal first" : ""),
       {.reason = "STATE_COMMITTED",
        .metadata = {{"state", state.name()}, {"phase", name}, {"generation", generation}}});
 }

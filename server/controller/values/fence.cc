@@ -22,7 +22,8 @@ absl::Status CheckFence(const v1::Fence& fence, const std::string& state,
   const std::string_view scope_job = JobOfChild(fence.scope(), "worlds");
   if (scope_job.empty()) {
     return InvalidField("fence.scope", fence.scope(),
-                        "must be jobs/{job}/worlds/{world}, each 1 to 63 of [A-Za-z0-9._-]");
+                        "must be jobs/{job}/worlds/{world}, where {job} and {world} are 1 to 63 "
+                        "characters of [A-Za-z0-9._-]");
   }
   const std::string_view job = JobOfChild(state, "states");
   if (scope_job != job) {

@@ -9,8 +9,10 @@ namespace remesh::server {
 absl::StatusOr<std::string> ParseExecutionName(std::string_view field, std::string_view name) {
   const std::string_view job = JobOfChild(name, "executions");
   if (!job.empty()) return std::string(job);
-  return InvalidField(field, name,
-                      "must be jobs/{job}/executions/{id}, each 1 to 63 of [A-Za-z0-9._-]");
+  return InvalidField(
+      field, name,
+      "must be jobs/{job}/executions/{id}, where {job} and {id} are 1 to 63 characters "
+      "of [A-Za-z0-9._-]");
 }
 
 absl::StatusOr<std::string> ParseWorkerName(std::string_view field, std::string_view name) {
