@@ -166,7 +166,7 @@ TEST_F(BadInputTest, Workers) {
   };
   ExpectRefused(ask(), kPrecondition, "WORKER_ALIVE");
   forget.set_name("workers/none");
-  ExpectRefused(ask(), kNotFound, "NOT_FOUND");
+  ExpectRefused(ask(), kNotFound, "WORKER_NOT_FOUND");
 }
 
 }  // namespace
