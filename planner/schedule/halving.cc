@@ -38,19 +38,19 @@ class Parcels {
 
 // Idle time of links and some parcels, one after the other, of which some bits go to the first half
 // of the rounds. Cut parcels form a forest whose nodes are links. It is kept as parents: the parcel
-// that leads to the parent, -1 at a root. Idle time leads from its link to the extra node `nobody`,
+// that leads to the parent, -1 at a root. Idle time leads from its link to the extra node `idle_end`,
 // which may take any amount and is always a root.
 class Halves {
  public:
   Halves(const std::vector<Parcel>& idle, Parcels& parcels, const std::vector<int32_t>& chosen,
-         int32_t nobody, Budget& budget)
+         int32_t idle_end, Budget& budget)
       : idle_(idle),
         parcels_(parcels),
         chosen_(chosen),
         budget_(budget),
         first_(idle.size() + chosen.size()),
-        nobody_(nobody),
-        nodes_(nobody + 1) {}
+        idle_end_(idle_end),
+        nodes_(idle_end + 1) {}
 
   // Gives the first half num / den of every parcel, except where this leaves cycles of cut parcels.
   void Split(int64_t num, int64_t den) {
@@ -93,7 +93,7 @@ class Halves {
       Push(i, meet);
       return false;
     }
-    if (root == nobody_) {
+    if (root == idle_end_) {
       Hang(to, i, from);
     } else {
       Hang(from, i, to);
@@ -145,7 +145,7 @@ class Halves {
     for (const auto& [p, gains] : cycle_) {
       const int64_t room = gains == forwards ? At(p).bits - first_[p] : first_[p];
       if (room > most) continue;
-      const bool is_real = At(p).to != nobody_;
+      const bool is_real = At(p).to != idle_end_;
       real = room < most ? is_real : real || is_real;
       most = room;
     }
@@ -157,7 +157,7 @@ class Halves {
   const std::vector<int32_t>& chosen_;
   Budget& budget_;
   std::vector<int64_t> first_;
-  const int32_t nobody_;
+  const int32_t idle_end_;
   std::vector<Node> nodes_;  // by link
   int64_t visit_ = 0;
   std::vector<std::pair<int32_t, bool>> cycle_;  // parcel, whether it gains
@@ -246,11 +246,11 @@ class Dealer {
   // Idle time of each link, as parcels.
   std::vector<Parcel> Idle(const std::vector<int32_t>& chosen) {
     std::vector<Parcel> idle;
-    const int32_t nobody = static_cast<int32_t>(room_.size());
+    const int32_t idle_end = static_cast<int32_t>(room_.size());
     ForEachLink(chosen, [&](int32_t link) { first_of_[link] = 0; });
     ForEachLink(chosen, [&](int32_t link) {
       if (first_of_[link]++ > 0 || hi_[link] <= lo_[link]) return;
-      idle.push_back({.from = link, .to = nobody, .bits = hi_[link] - lo_[link]});
+      idle.push_back({.from = link, .to = idle_end, .bits = hi_[link] - lo_[link]});
     });
     return idle;
   }

@@ -461,7 +461,7 @@ class Model {
     const int64_t epoch = formed.world->epoch;
     const auto known = next.disk.worlds.find(kScope);
     if (known == next.disk.worlds.end() || known->second.epoch < epoch) {
-      next.violation = absl::StrCat("epoch ", epoch, " is told and is not on disk");
+      next.violation = absl::StrCat("epoch ", epoch, " was sent before it was on disk");
     }
     if (next.fence < epoch) next.violation = absl::StrCat("epoch ", epoch, " does not fence");
     next.highest_formed = std::max(next.highest_formed, epoch);

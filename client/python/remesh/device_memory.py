@@ -4,7 +4,7 @@ DeviceMemory).
 
 The worker hands out a file descriptor over a Unix socket of its own, and the CUDA driver maps the
 descriptor's memory into this process. The memory stays mapped until the last array of it is gone,
-whatever the worker does meanwhile.
+whatever the worker does.
 """
 
 import array

@@ -267,7 +267,8 @@ def _export(driver, address: int, base: int) -> int:
     be exported."""
     if driver.attribute(_MEMORY_POOL, address, ctypes.c_void_p):
         raise ValueError(
-            f"memory at {address:#x} is of a pool (cudaMallocAsync), which shares none with other processes, and cannot be lent"
+            f"memory at {address:#x} is of a pool (cudaMallocAsync), which shares none with other "
+            "processes, and cannot be lent"
         )
     handle, descriptor = ctypes.c_ulonglong(), ctypes.c_int(-1)
     try:

@@ -96,8 +96,8 @@ def end(loans: Sequence[Loan]) -> None:
         time.sleep(LOOK_SECONDS)
     if loans:
         warnings.warn(
-            f"after {LET_GO_SECONDS:g} s the worker still has memory that this process lent: the memory is kept; a later lend() or "
-            "close() frees it once the worker has let go of it",
+            f"after {LET_GO_SECONDS:g} s the worker still has memory that this process lent: the "
+            "memory is kept; a later lend() or close() frees it once the worker has let go of it",
             RuntimeWarning,
             stacklevel=3,
         )

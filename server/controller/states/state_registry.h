@@ -117,7 +117,7 @@ bool IsHeldNow(StateEntry& state, const WorkerRegistry& workers);
 v1::State ToBasicProto(const StateEntry& state, const WorkerRegistry& workers);
 v1::State ToProto(const StateEntry& state, const WorkerRegistry& workers);
 
-// What every host is told of the state's generation; without its shards.
+// What the server sends every host about the state's generation, without the host's shards.
 v1::Assignment AssignmentHead(const StateEntry& state);
 
 }  // namespace remesh::server

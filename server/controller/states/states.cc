@@ -378,8 +378,8 @@ void States::Hear(const std::string& host, StateEntry& state, Outbox& out) const
   }
 }
 
-// Tells a host with shards of the state which they are. All hosts of a new state are told at once, so
-// each is told by what is made when it can be written.
+// Sends a host with shards of the state their list. A new state is sent to all of its hosts at once,
+// so each message is made only when its stream can take it.
 void States::SendAssignment(const StateEntry& state, const std::string& host, Outbox& out) const {
   const auto make = [placed = state.placed, head = AssignmentHead(state), host] {
     v1::AttachResponse message;

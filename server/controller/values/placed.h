@@ -54,8 +54,8 @@ struct PlacedState {
   int64_t total_bytes = 0;
 };
 
-// The host's part as its worker is told it, except state, generation and committed. REQUIRES: the
-// state has a shard there.
+// The host's part as the server sends it to the worker, except state, generation and committed.
+// REQUIRES: the state has a shard there.
 v1::Assignment AssignmentOf(const PlacedState& placed, const std::string& host);
 // Bytes of memory that it takes, roughly; 0 without a shard there.
 size_t AssignmentBytes(const PlacedState& placed, const std::string& host);

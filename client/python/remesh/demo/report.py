@@ -12,8 +12,8 @@ def title(name: str, arrays: int, once: int) -> None:
 
 def started(cluster, seconds: float) -> None:
     print(
-        f"  started   1 server ({cluster.server_address}), {len(cluster.host_names)} workers with {cluster.devices_per_host} "
-        f"devices each, in {seconds:.1f} s"
+        f"  started   1 server ({cluster.server_address}), {len(cluster.host_names)} workers "
+        f"with {cluster.devices_per_host} devices each, in {seconds:.1f} s"
     )
     print(f"            buffers in {cluster.buffers}, all else in {cluster.root}")
 
