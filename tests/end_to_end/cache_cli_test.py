@@ -4,14 +4,14 @@ restarts."""
 
 import copy
 import json
-import os
 import pathlib
 import shutil
 import subprocess
 import tempfile
 import unittest
 
-from harness import BIN_DIR, ClusterTest
+from commands import CommandCase
+from harness import BIN_DIR
 
 
 def spec(count=8, rows=24, hosts=6):
@@ -46,7 +46,7 @@ def spec(count=8, rows=24, hosts=6):
     }
 
 
-class CacheCommandTest(ClusterTest):
+class CacheCommandTest(CommandCase):
     def setUp(self):
         self.folder = pathlib.Path(tempfile.mkdtemp(prefix="remesh-cache-"))
         self.addCleanup(shutil.rmtree, self.folder)
@@ -55,23 +55,9 @@ class CacheCommandTest(ClusterTest):
         self.ctl("cache", "flush")
 
     def ctl(self, *words, code=0, stdin=None):
-        result = subprocess.run(
-            [BIN_DIR / "remeshctl", *words],
-            capture_output=True,
-            text=True,
-            timeout=60,
-            input=stdin,
-            check=False,
-            env=self._environment(),
-        )
+        result = self.run_remeshctl(*words, stdin=stdin)
         self.assertEqual(result.returncode, code, result.stdout + result.stderr)
         return result.stdout if code == 0 else result.stderr
-
-    def json(self, *words, stdin=None):
-        return json.loads(self.ctl(*words, "-o", "json", stdin=stdin))
-
-    def _environment(self):
-        return {**os.environ, "REMESH_SERVER": self.cluster.server_address}
 
     def plan(self, question):
         return self.json(
@@ -166,7 +152,7 @@ class CacheCommandTest(ClusterTest):
             [BIN_DIR / "remeshctl", "plans", "watch", "--interval", "0.1"],
             stdout=subprocess.PIPE,
             text=True,
-            env=self._environment(),
+            env=self.environment(),
         ) as watch:
             try:
                 self.assertEqual(watch.stdout.readline(), f"EXISTING {name}\n")
@@ -260,7 +246,7 @@ class CacheCommandTest(ClusterTest):
             capture_output=True,
             timeout=60,
             check=False,
-            env=self._environment(),
+            env=self.environment(),
         )
         return result.returncode == 0
 

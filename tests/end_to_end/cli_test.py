@@ -2,22 +2,19 @@
 """remeshctl against a live cluster: put, reshard, get; what it lists; what it exits with."""
 
 import json
-import os
 import pathlib
 import shutil
-import subprocess
 import tempfile
 import unittest
 import urllib.parse
 
 import numpy as np
-from google.protobuf import json_format
 
 from remesh import oracle
 from remesh.elements import byte_count, numpy_dtype
-from remesh.v1 import plan_pb2
 
-from harness import BIN_DIR, Array, ClusterTest, sanitized
+from commands import CommandCase
+from harness import Array
 
 STATE = "jobs/cli/states/parameters"
 ARRAYS = [
@@ -28,35 +25,6 @@ ARRAYS = [
 ]
 ROWS = {"hloText": "{devices=[6,1]<=[6]}", "devices": {"ref": "all"}}
 WHOLE = {"hloText": "{replicated}", "devices": {"ref": "all"}}
-EXAMPLE = {
-    "topology": {
-        "hosts": [
-            {
-                "name": name,
-                "device_ids": ids,
-                "nics": 1,
-                "nic_bytes_per_second": 1e9,
-                "fabric_bytes_per_second": 1e11,
-            }
-            for name, ids in (("a", [0, 1]), ("b", [2, 3]))
-        ]
-    },
-    "device_lists": {"all": {"range": {"start": 0, "count": 4}}},
-    "shardings": {
-        "rows": {"hlo_text": "{devices=[4,1]<=[4]}", "devices": {"ref": "all"}},
-        "cols": {"hlo_text": "{devices=[1,4]<=[4]}", "devices": {"ref": "all"}},
-    },
-    "arrays": [
-        {
-            "name": "w",
-            "shape": [8, 8],
-            "element_type": "bf16",
-            "source": {"ref": "rows"},
-            "target": {"ref": "cols"},
-        }
-    ],
-    "options": {"window_bytes": 268435456},
-}
 LISTS = {"all": {"range": {"start": 0, "count": 6}}}
 
 
@@ -64,33 +32,7 @@ def _rows(array):
     return {"ref": "rows" if array.shape else "whole"}
 
 
-class CommandTest(ClusterTest):
-    @classmethod
-    def setUpClass(cls):
-        super().setUpClass()
-        cls.folder = pathlib.Path(tempfile.mkdtemp(prefix="remesh-cli-"))
-        cls.addClassCleanup(shutil.rmtree, cls.folder)
-
-    def ctl(self, *words, code=0, stdin=None, stderr=""):
-        """Runs remeshctl; returns its stdout."""
-        result = subprocess.run(
-            [BIN_DIR / "remeshctl", *words],
-            capture_output=True,
-            text=True,
-            timeout=60,
-            input=stdin,
-            check=False,
-            env={**os.environ, "REMESH_SERVER": self.cluster.server_address},
-        )
-        self.assertEqual(result.returncode, code, result.stdout + result.stderr)
-        self.last_stderr = result.stderr
-        if code == 0:
-            self.assertEqual(result.stderr, stderr)
-        return result.stdout
-
-    def json(self, *words):
-        return json.loads(self.ctl(*words, "-o", "json"))
-
+class CommandTest(CommandCase):
     def test_the_whole_way(self):
         self._write_files()
         self._create()
@@ -129,7 +71,7 @@ class CommandTest(ClusterTest):
         )
         self.assertIn(
             "lose_absent_hosts",
-            self._error("reshard", STATE, "--plan", dry["plan"], "--lose-absent-hosts"),
+            self.error("reshard", STATE, "--plan", dry["plan"], "--lose-absent-hosts"),
         )
 
         self._lists_what_happened(execution)
@@ -137,7 +79,7 @@ class CommandTest(ClusterTest):
         self._refuses(execution)
         self._puts_again()
         self.ctl("states", "delete", STATE)
-        self.assertIn("NOT_FOUND", self._error("states", "get", STATE))
+        self.assertIn("NOT_FOUND", self.error("states", "get", STATE))
 
     def test_a_put_of_wrong_files_takes_nothing_back(self):
         """Regression: the shards were unsealed before the files were looked at, so the state was
@@ -163,7 +105,7 @@ class CommandTest(ClusterTest):
                         np.save(folder / "layer%2F0.weight.npy", content)
                     self.assertIn(
                         "layer%2F0.weight.npy",
-                        self._error("put", name, str(folder), "--unseal", "--socket", socket),
+                        self.error("put", name, str(folder), "--unseal", "--socket", socket),
                     )
                     saved = folder / "saved"
                     saved.mkdir()
@@ -246,7 +188,7 @@ class CommandTest(ClusterTest):
                     )
                 self.assertIn(
                     "STATE_NOT_FOUND",
-                    self._error(
+                    self.error(
                         command,
                         name + "x",
                         str(folder),
@@ -270,133 +212,8 @@ class CommandTest(ClusterTest):
             self.ctl(*words, code=2)
             self.assertTrue(self.last_stderr, words)
 
-    def test_plans_in_process_and_on_the_server_agree(self):
-        spec = json.dumps(EXAMPLE)
-        here = json.loads(self.ctl("plan", "-f", "-", "-o", "json", "--here", stdin=spec))
-        there = json.loads(
-            self.ctl(
-                "plan", "-f", "-", "-o", "json", "--server", self.cluster.server_address, stdin=spec
-            )
-        )
-        for key in ("fingerprint", "summary", "name"):
-            self.assertEqual(here["plan"][key], there["plan"][key], key)
-        self.assertEqual(there["planning"]["cache"], "MISS")
-        again = json.loads(self.ctl("plan", "-f", "-", "-o", "json", stdin=spec))  # $REMESH_SERVER
-        self.assertEqual(again["planning"]["cache"], "HIT")
-
-    def test_full_plans_in_process_and_on_the_server_agree(self):
-        """Both stream; what comes is the message that a unary answer would be."""
-        spec = json.dumps(EXAMPLE).replace("[8, 8]", "[16, 24]")
-        here, there = (
-            json.loads(
-                self.ctl("plan", "-f", "-", "-o", "json", "--view", "full", *words, stdin=spec)
-            )["plan"]
-            for words in (("--here",), ())
-        )
-        self.assertEqual(here["transfers"], there["transfers"])
-        self.assertEqual(json_format.ParseDict(there, plan_pb2.Plan()).name, there["name"])
-        self.assertEqual(
-            self.json("plans", "get", there["name"], "--full")["transfers"], there["transfers"]
-        )
-        table = self.ctl("plans", "get", there["name"], "--view", "full").splitlines()
-        self.assertEqual(len(table), 1 + len(there["transfers"]))
-        bare = there["name"].removeprefix("plans/")
-        self.assertEqual(self.json("plans", "get", bare)["name"], there["name"])
-
-    @unittest.skipIf(sanitized(), "a sanitizer owns the heap")
-    def test_a_full_plan_is_written_as_it_is_made(self):
-        """Its text is larger than the memory that the program may take."""
-        devices, most = 64, 300 << 20
-        spec = {
-            **EXAMPLE,
-            "device_lists": {"all": {"range": {"start": 0, "count": devices}}},
-            "topology": {
-                "hosts": [
-                    {
-                        "name": f"h{i}",
-                        "preset": "hgx-h100",
-                        "device_ids": list(range(8 * i, 8 * i + 8)),
-                    }
-                    for i in range(devices // 8)
-                ]
-            },
-            "shardings": {
-                name: {"hlo_text": f"{{devices=[{tiles}]<=[{devices}]}}", "devices": {"ref": "all"}}
-                for name, tiles in (("rows", f"{devices},1"), ("cols", f"1,{devices}"))
-            },
-            "arrays": [
-                {**EXAMPLE["arrays"][0], "name": f"w{i}", "shape": [devices, devices]}
-                for i in range(1000)
-            ],
-        }
-        file = self.folder / "large.json"
-        file.write_text(json.dumps(spec))
-        with subprocess.Popen(
-            [BIN_DIR / "remeshctl", "plan", "--here", "-f", file, "--view", "full", "-o", "json"],
-            stdout=subprocess.PIPE,
-        ) as process:
-            self.addCleanup(process.kill)
-            written = sum(len(piece) for piece in iter(lambda: process.stdout.read(1 << 20), b""))
-            _, process.returncode, used = os.wait4(process.pid, 0)
-        self.assertEqual(process.returncode, 0)
-        self.assertGreater(written, most)
-        self.assertLess(used.ru_maxrss << 10, most)
-
-    def test_bad_specs_name_the_field(self):
-        """Each kind of bad text, in process and on its way to the server."""
-        good = json.dumps(EXAMPLE)
-        bomb = "\n".join(
-            ["a0: &a0 [x, x, x, x, x, x, x, x, x, x]"]
-            + [f"a{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 10)}]" for i in range(1, 9)]
-        )
-        deep = "arrays: " + "[" * 5000 + "]" * 5000
-        for text, fragment in (
-            ("{", "stdin:1:"),
-            ("arrays: [}", "stdin:1:"),
-            ('{"nonsense": 1}', "nonsense"),
-            (good.replace('"nics"', '"nicks"'), "nicks"),
-            (good.replace("1000000000.0", '"NaN"', 1), "nic_bytes_per_second"),
-            (good.replace('"bf16"', '"bf17"'), "bf17"),
-            (good.replace("[8, 8]", '[8, "x"]'), "x"),
-            ("arrays: []\narrays: []", "arrays"),
-            (bomb, ""),
-            (deep, ""),
-            ("a: &a [*a]", ""),
-            ("", ""),
-        ):
-            for words in (
-                ("plan", "-f", "-"),
-                ("plan", "-f", "-", "--server", self.cluster.server_address),
-            ):
-                self.assertEqual(self.ctl(*words, code=1, stdin=text), "")
-                self.assertIn("reason: ", self.last_stderr)
-                self.assertIn(fragment.lower(), self.last_stderr.lower(), text[:80])
-                self.assertLess(len(self.last_stderr), 4096)
-
-    def test_the_mistakes_that_the_server_finds_have_their_lines(self):
-        spec = {
-            **EXAMPLE,
-            "arrays": [
-                {**EXAMPLE["arrays"][0], "name": name, "element_type": kind}
-                for name, kind in (("a", "bf16"), ("b", "bf17"))
-            ],
-        }
-        text = json.dumps(spec, indent=1)
-        line = [
-            number
-            for number, content in enumerate(text.splitlines(), 1)
-            if '"element_type"' in content
-        ]
-        self.ctl("plan", "-f", "-", "--server", self.cluster.server_address, code=1, stdin=text)
-        self.assertTrue(
-            self.last_stderr.startswith(
-                f'remeshctl: stdin:{line[1]}: spec.arrays[1].element_type: value "bf17"'
-            ),
-            self.last_stderr,
-        )
-
     def test_a_server_that_is_not_there(self):
-        message = self._error("states", "list", "--server", "127.0.0.1:1", "--timeout", "5")
+        message = self.error("states", "list", "--server", "127.0.0.1:1", "--timeout", "5")
         self.assertIn("UNREACHABLE", message)
         self.assertIn("127.0.0.1:1", message)
 
@@ -404,10 +221,8 @@ class CommandTest(ClusterTest):
         address = urllib.parse.urlsplit(self.cluster.server_metrics_url).netloc
         self.assertIn(
             f"cannot reach {address}: it speaks HTTP, not gRPC",
-            self._error("states", "list", "--server", address, "--timeout", "5"),
+            self.error("states", "list", "--server", address, "--timeout", "5"),
         )
-
-    # ---- steps ----
 
     def _write_files(self):
         for array in ARRAYS:
@@ -509,7 +324,7 @@ class CommandTest(ClusterTest):
         self.ctl("plans", "get", plan, "--html", str(page), stderr=f"wrote {page}\n")
         self.assertIn(f'"label":"{STATE}"', page.read_text())  # what its title says
         self.assertTrue(self.json("plans", "pin", plan)["pinned"])
-        self.assertIn("PLAN_PINNED", self._error("plans", "delete", plan))
+        self.assertIn("PLAN_PINNED", self.error("plans", "delete", plan))
         self.assertFalse(self.json("plans", "unpin", plan)["pinned"])
         full = self.json("plans", "get", plan, "--full")
         delivered = sum(
@@ -524,7 +339,7 @@ class CommandTest(ClusterTest):
         )
         self.assertTrue(self.json("workers", "get", "workers/host-1")["alive"])
         self.assertEqual(self.json("workers", "get", "host-1")["name"], "workers/host-1")
-        self.assertIn('did you mean "workers/host-1"?', self._error("workers", "get", "hots-1"))
+        self.assertIn('did you mean "workers/host-1"?', self.error("workers", "get", "hots-1"))
         self.assertEqual(
             self.ctl("workers", "list", "-o", "name").split(), [w["name"] for w in workers]
         )
@@ -587,15 +402,15 @@ class CommandTest(ClusterTest):
 
     def _refuses(self, execution):
         """Errors name reason and metadata on stderr and exit with 1."""
-        self.assertIn("EXECUTION_ENDED", self._error("executions", "cancel", execution["name"]))
-        message = self._error("reshard", STATE, "--plan", execution["plan"], "--generation", "1")
+        self.assertIn("EXECUTION_ENDED", self.error("executions", "cancel", execution["name"]))
+        message = self.error("reshard", STATE, "--plan", execution["plan"], "--generation", "1")
         self.assertIn("GENERATION_MISMATCH", message)
         socket = self.cluster.worker_socket("host-0")
         (self.folder / "bad").mkdir()
         self.assertIn(
-            "STATE_COMMITTED", self._error("put", STATE, str(self.folder), "--socket", socket)
+            "STATE_COMMITTED", self.error("put", STATE, str(self.folder), "--socket", socket)
         )
-        retired = self._error(
+        retired = self.error(
             "get",
             STATE,
             str(self.folder / "bad"),
@@ -610,12 +425,8 @@ class CommandTest(ClusterTest):
         self.assertIn("generation 2", retired)
         self.assertIn(
             "NOT_FOUND",
-            self._error("reshard", STATE, "--targets", str(self.folder / "absent.yaml")),
+            self.error("reshard", STATE, "--targets", str(self.folder / "absent.yaml")),
         )
-
-    def _error(self, *words):
-        self.assertEqual(self.ctl(*words, code=1), "")
-        return self.last_stderr
 
 
 if __name__ == "__main__":
