@@ -22,7 +22,7 @@ from remesh.job.members import introduction
 from remesh.testing import LocalCluster
 from remesh.worker import LocalState
 
-from job_test import JobCase, World, values
+from job_case import JobCase, World, values
 from waiting import wait_until
 
 _BIN = os.environ.get("REMESH_BIN_DIR", "build/release/bin")
