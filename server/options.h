@@ -61,7 +61,7 @@ struct ServerOptions {
 
   int64_t connections_per_address = 256;
   int64_t message_bytes_max = int64_t{64} << 20;
-  std::chrono::nanoseconds keepalive_time = std::chrono::seconds(5);
+  std::chrono::nanoseconds keepalive_time = std::chrono::seconds(3);
   std::chrono::nanoseconds keepalive_timeout = std::chrono::seconds(5);
   std::chrono::nanoseconds max_connection_age = std::chrono::hours(1);
   std::chrono::nanoseconds drain = std::chrono::seconds(30);

@@ -4,7 +4,9 @@
 #include <gtest/gtest.h>
 
 #include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
 #include "base/error.h"
+#include "server/coordination/world.h"
 
 namespace remesh::server {
 namespace {
@@ -27,6 +29,14 @@ TEST(ServerOptionsTest, DefaultsAreValid) {
   ServerOptions options;
   EXPECT_TRUE(Validate(options).ok());
   EXPECT_TRUE(CoreOptionsOf(options).controller.topology_rules.domains().empty());
+}
+
+// The server probes a silent process, and its member may join again once the probe has failed. What
+// is left is for the machine to be slow.
+TEST(ServerOptionsTest, ASilentMemberIsLostWithinTenSeconds) {
+  const ServerOptions options;
+  const auto silent = absl::FromChrono(options.keepalive_time + options.keepalive_timeout);
+  EXPECT_LE(silent + coordination::kRejoinTime, absl::Seconds(9));
 }
 
 TEST(ServerOptionsTest, BadValuesInTheFileAreNamed) {
