@@ -28,6 +28,9 @@ constexpr int kPauseMillis = 100;    // when no descriptor at all is left
 constexpr int kLooksForRoom = 100;
 constexpr int kPauseForRoomMillis = 2;
 constexpr int kFloodMillis = 5;  // between connections that end for a flood
+// Of all that is read in a flood, from the connection that floods. Several may do so together, but
+// hundreds that call at once, as processes of one world do, have less each.
+constexpr double kFloodShare = 1.0 / 16;
 // How long an address is barred after one of its connections was ended; well-behaved clients try
 // again. Noise takes seconds to be found out, so it must not go on at once.
 constexpr auto kBarredFor = std::chrono::seconds(5);
@@ -247,10 +250,12 @@ void AcceptLoop::EndExcessive() {
   }
   // The connections of these calls are not known yet, but the calls come from the one that was read
   // most.
-  const UnfinishedCalls::Flood flood = options_.unfinished->TakeFlood();
-  if (flood == UnfinishedCalls::Flood::kNone) return;
-  if (flood == UnfinishedCalls::Flood::kGoesOn) {
-    if (const auto connection = table_.TakeMostRead()) End(*connection, kTooManyCalls, kBarredFor);
+  using Flood = UnfinishedCalls::Flood;
+  const Flood flood = options_.unfinished->TakeFlood();
+  if (flood == Flood::kNone) return;
+  if (flood != Flood::kMayBegin) {
+    const auto connection = table_.TakeMostRead(flood == Flood::kGoesOn ? kFloodShare : 0);
+    if (connection) End(*connection, kTooManyCalls, kBarredFor);
   }
   table_.MarkRead();
 }

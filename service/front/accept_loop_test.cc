@@ -6,6 +6,7 @@
 #include <sys/resource.h>
 #include <sys/socket.h>
 
+#include <algorithm>
 #include <atomic>
 #include <condition_variable>
 #include <mutex>
@@ -38,6 +39,13 @@ void ReadAll(const Fd& fd) {
 bool HasEnded(const Fd& fd) {
   char byte;
   const ssize_t count = recv(fd.get(), &byte, 1, 0);
+  return count == 0 || (count < 0 && errno == ECONNRESET);
+}
+
+// Whether the other side has closed already.
+bool EndsNow(const Fd& fd) {
+  char byte;
+  const ssize_t count = recv(fd.get(), &byte, 1, MSG_DONTWAIT);
   return count == 0 || (count < 0 && errno == ECONNRESET);
 }
 
@@ -242,6 +250,33 @@ TEST_F(AcceptLoopTest, AFloodEndsTheConnectionThatIsReadMost) {
   EXPECT_TRUE(calls->flooded());
   calls->Leave();
   EXPECT_FALSE(calls->flooded());
+}
+
+// Regression: a barrier of 10,000 processes ended the connection of one of them, which was lost.
+TEST_F(AcceptLoopTest, ACrowdIsNoFlood) {
+  constexpr int kHalf = UnfinishedCalls::kWaitingMax / 2;
+  auto calls = std::make_shared<UnfinishedCalls>();
+  Start({.silence_max = hours(1), .unfinished = calls});
+  std::vector<Fd> crowd;
+  for (int i = 0; i < 40; ++i) {
+    crowd.push_back(ConnectTo(port_, "127.0.0.2"));
+    Send(crowd.back(), 8192);
+  }
+  ASSERT_TRUE(AwaitTaken(crowd.size()));
+  for (int i = 0; i < kHalf + 1; ++i) calls->Arrive();
+  PassTurns();
+  for (const Fd& taken : taken_) ReadAll(taken);
+  for (int i = 0; i < kHalf; ++i) calls->Arrive();
+  EXPECT_TRUE(calls->flooded());
+  PassTurns();
+  EXPECT_TRUE(std::ranges::none_of(crowd, EndsNow));
+  for (int i = 0; i < UnfinishedCalls::kCrowdMax; ++i) calls->Arrive();
+  PassTurns();
+  for (const Fd& each : crowd) Send(each, 8192);
+  for (const Fd& taken : taken_) ReadAll(taken);
+  for (int i = 0; i < kHalf; ++i) calls->Arrive();
+  PassTurns();
+  EXPECT_EQ(std::ranges::count_if(crowd, EndsNow), 1) << "so many are too much in any case";
 }
 
 TEST_F(AcceptLoopTest, TheSilentMakeRoomWhenDescriptorsRunShort) {

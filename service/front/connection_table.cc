@@ -155,18 +155,22 @@ std::optional<ConnectionTable::Connection> ConnectionTable::Take(const std::stri
   return std::nullopt;
 }
 
-std::optional<ConnectionTable::Connection> ConnectionTable::TakeMostRead() {
+std::optional<ConnectionTable::Connection> ConnectionTable::TakeMostRead(double least_share) {
   std::optional<int> found;
-  uint64_t most = kManyBytes;
+  uint64_t most = kManyBytes, all = 0;
   for (const auto& [fd, entry] : entries_) {
     if (SocketOf(fd) != entry.socket) continue;
     const auto traffic = TrafficOf(fd);
     const uint64_t read = traffic ? traffic->read : entry.read + UnreadOf(fd);
+    if (read <= entry.read) continue;
+    all += read - entry.read;
     if (read < entry.read + most) continue;
     most = read - entry.read;
     found = fd;
   }
-  if (!found) return std::nullopt;
+  if (!found || static_cast<double>(most) < least_share * static_cast<double>(all)) {
+    return std::nullopt;
+  }
   return Taken(*found);
 }
 

@@ -89,10 +89,11 @@ class ConnectionTable {
   std::optional<Connection> TakeAny();
   // Takes the connection of this peer (see PeerOf).
   std::optional<Connection> Take(const std::string& peer);
-  // Takes the connection from which most has been read since MarkRead(), if that is much. Not the
-  // one with most unread bytes: such a connection waits because another keeps the reader busy. (Of
-  // a Unix socket only the unread bytes are known.)
-  std::optional<Connection> TakeMostRead();
+  // Takes the connection from which most has been read since MarkRead(), if that is much, and at
+  // least this share of what was read from all. Not the one with most unread bytes: such a
+  // connection waits because another keeps the reader busy. (Of a Unix socket only the unread bytes
+  // are known.)
+  std::optional<Connection> TakeMostRead(double least_share);
   void MarkRead();
   // Looks once a second at most, and meanwhile takes nothing. Takes connections above their limit.
   // Of every address above its limit takes the loudest connections, until the rest is within the

@@ -108,7 +108,8 @@ UnfinishedCalls::Flood UnfinishedCalls::TakeFlood() {
   const bool rose = rose_.exchange(false);
   if (!rose && (!flooded() || arrived_ - told_ < kWaitingMax / 2)) return Flood::kNone;
   told_ = arrived_.load();
-  return rose ? Flood::kMayBegin : Flood::kGoesOn;
+  if (rose) return Flood::kMayBegin;
+  return waiting_ > kCrowdMax ? Flood::kIsTooMuch : Flood::kGoesOn;
 }
 
 std::vector<std::string> UnfinishedCalls::TakeExcessive() {

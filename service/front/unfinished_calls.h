@@ -31,6 +31,8 @@ class UnfinishedCalls {
   // Twice as many calls as a client may have open: cancelled calls end a little later.
   static constexpr int kMax = 2048;
   static constexpr int kWaitingMax = 4096;
+  // Beyond kWaitingMax the processes of a large world may have called at once, each once.
+  static constexpr int kCrowdMax = 32'768;
 
   explicit UnfinishedCalls(int max = kMax);
 
@@ -41,13 +43,14 @@ class UnfinishedCalls {
   // Arrive(): a call has arrived. Leave(): it has begun, or has ended before it began.
   void Arrive();
   void Leave() { --waiting_; }
-  // Whether more calls wait to begin than well-behaved clients cause.
+  // Whether more calls wait to begin than a few well-behaved clients cause.
   bool flooded() const { return waiting_ > kWaitingMax; }
   // kMayBegin: the number of waiting calls has risen above half of kWaitingMax. kGoesOn: the server
   // is flooded, and another half of kWaitingMax calls have arrived since TakeFlood() last returned
-  // kMayBegin or kGoesOn. The connection from which most was read in between is the one that
-  // floods.
-  enum class Flood { kNone, kMayBegin, kGoesOn };
+  // another value than kNone. The connection from which most was read in between is the one that
+  // floods, if that is a good part of all; else many clients have called at once. kIsTooMuch: the
+  // same, but more wait than kCrowdMax, whoever they are.
+  enum class Flood { kNone, kMayBegin, kGoesOn, kIsTooMuch };
   Flood TakeFlood();
 
   // Readable when TakeExcessive() or TakeFlood() may have something to return.

@@ -8,6 +8,7 @@ By hand, and in scripts/nightly: tests/benchmark/suite_worlds.py BUILD [MEMBERS.
 and fails if memory is above its limit: seconds are for people to judge.
 """
 
+import contextlib
 import json
 import os
 import pathlib
@@ -52,7 +53,7 @@ def rows_of(build, members):
     with tempfile.TemporaryDirectory(prefix="worlds-") as folder, Server(
         build, pathlib.Path(folder), SETTINGS
     ) as server:
-        with Members(build, server, members) as world:
+        with Members(build, server, members) as world, showing(pathlib.Path(folder) / "log"):
             cpu = server.cpu_seconds()
             joined = world.ask("join")
             cpu = server.cpu_seconds() - cpu
@@ -83,6 +84,16 @@ def rows_of(build, members):
                 f"{peak:.0f} MiB ({resident:.0f} at the end)",
                 holds(peak <= RESIDENT_LIMIT_MIB) if limited else "",
             ]
+
+
+@contextlib.contextmanager
+def showing(log):
+    """Shows what the server logged if the members fail: it may say why."""
+    try:
+        yield
+    except SystemExit:
+        print(log.read_text()[-2000:], file=sys.stderr)
+        raise
 
 
 def round_row(server, world, what, lines, limit):
