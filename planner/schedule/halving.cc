@@ -57,6 +57,8 @@ class Halves {
     for (size_t i = 0; i < first_.size(); ++i) {
       if (budget_.Spent()) return;
       first_[i] = MulDiv(At(i).bits, num, den);
+      nodes_[At(i).from].sum += first_[i];
+      if (At(i).to != idle_end_) nodes_[At(i).to].sum += first_[i];
       while (IsCut(i) && !Link(static_cast<int32_t>(i))) {
       }
     }
@@ -64,6 +66,8 @@ class Halves {
 
   bool IsCut(size_t i) const { return first_[i] > 0 && first_[i] < At(i).bits; }
   int64_t& first(size_t i) { return first_[i]; }
+  // The bits of all parcels of the link, idle time among them, that Split() gave the first half.
+  int64_t FirstOf(int32_t link) const { return nodes_[link].sum; }
 
  private:
   const Parcel& At(size_t i) const {
@@ -74,6 +78,7 @@ class Halves {
     int32_t up = -1;     // the parcel that leads to the parent, -1 at a root
     int32_t above = -1;  // the parent
     int64_t seen = -1;   // the last visit that came by
+    int64_t sum = 0;     // of a link's first_, which no push changes
   };
   int32_t Above(int32_t link) const { return nodes_[link].above; }
   bool IsRoot(int32_t link) const { return nodes_[link].up < 0; }
@@ -172,6 +177,7 @@ class Dealer {
         tolerance_(tolerance),
         budget_(budget),
         all_rounds_(rounds),
+        seen_(room.size(), 0),
         lo_(room.size()),
         hi_(room.size()),
         first_of_(room.size()) {}
@@ -196,13 +202,13 @@ class Dealer {
     std::vector<int32_t> second;
     Measure(chosen, half, rounds);
     if (budget_.SpentNow()) return second;
-    const std::vector<Parcel> idle = Idle(chosen);
+    const std::vector<Parcel> idle = Idle();
     Halves halves(idle, parcels_, chosen, static_cast<int32_t>(room_.size()), budget_);
     halves.Split(half, rounds);
     if (budget_.SpentNow()) return second;
     const auto first = [&](size_t i) -> int64_t& { return halves.first(idle.size() + i); };
-    ForEachLink(chosen, [&](int32_t link) { first_of_[link] = 0; });
-    for (size_t i = 0; i < chosen.size(); ++i) Count(parcels_[chosen[i]], first(i));
+    for (const int32_t link : links_) first_of_[link] = halves.FirstOf(link);
+    for (size_t i = 0; i < idle.size(); ++i) first_of_[idle[i].from] -= halves.first(i);
     second.reserve(chosen.size() / 2);
     size_t kept = 0;
     for (size_t i = 0; i < chosen.size(); ++i) {
@@ -220,38 +226,38 @@ class Dealer {
     return second;
   }
 
-  template <typename Visit>
-  void ForEachLink(const std::vector<int32_t>& chosen, const Visit& visit) {
-    for (const int32_t i : chosen) {
-      visit(parcels_[i].from);
-      visit(parcels_[i].to);
-    }
-  }
-
-  // Computes, for each link, the least that the first half must carry and the most that it may
-  // carry.
+  // Finds the links of the chosen parcels, in order of appearance, and computes for each the least
+  // that the first half must carry and the most that it may carry. Looks at each parcel once: there
+  // may be millions.
   void Measure(const std::vector<int32_t>& chosen, int64_t half, int64_t rounds) {
-    ForEachLink(chosen, [&](int32_t link) { hi_[link] = -1; });
-    ForEachLink(chosen, [&](int32_t link) {
-      if (hi_[link] >= 0) return;
-      lo_[link] = -MulDiv(room_[link], rounds - half, all_rounds_);
-      hi_[link] = MulDiv(room_[link], half, all_rounds_);
-    });
+    links_.clear();
+    ++visit_;
+    const auto add = [&](int32_t link, int64_t bits) {
+      if (std::exchange(seen_[link], visit_) != visit_) {
+        links_.push_back(link);
+        lo_[link] = 0;
+      }
+      lo_[link] += bits;
+    };
     for (const int32_t i : chosen) {
-      lo_[parcels_[i].from] += parcels_[i].bits;
-      lo_[parcels_[i].to] += parcels_[i].bits;
+      const Parcel& parcel = parcels_[i];
+      add(parcel.from, parcel.bits);
+      add(parcel.to, parcel.bits);
+    }
+    for (const int32_t link : links_) {
+      lo_[link] -= MulDiv(room_[link], rounds - half, all_rounds_);
+      hi_[link] = MulDiv(room_[link], half, all_rounds_);
     }
   }
 
   // Idle time of each link, as parcels.
-  std::vector<Parcel> Idle(const std::vector<int32_t>& chosen) {
+  std::vector<Parcel> Idle() const {
     std::vector<Parcel> idle;
     const int32_t idle_end = static_cast<int32_t>(room_.size());
-    ForEachLink(chosen, [&](int32_t link) { first_of_[link] = 0; });
-    ForEachLink(chosen, [&](int32_t link) {
-      if (first_of_[link]++ > 0 || hi_[link] <= lo_[link]) return;
+    for (const int32_t link : links_) {
+      if (hi_[link] <= lo_[link]) continue;
       idle.push_back({.from = link, .to = idle_end, .bits = hi_[link] - lo_[link]});
-    });
+    }
     return idle;
   }
 
@@ -285,6 +291,9 @@ class Dealer {
   const std::vector<int64_t>& tolerance_;
   Budget& budget_;
   const int32_t all_rounds_;
+  std::vector<int32_t> links_;  // the current ones
+  std::vector<int64_t> seen_;   // by link: the last visit that saw it
+  int64_t visit_ = 0;
   std::vector<int64_t> lo_;  // of the current links: least and most that the first half may carry
   std::vector<int64_t> hi_;
   std::vector<int64_t> first_of_;  // what the first half carries
