@@ -120,9 +120,15 @@ int64_t CountMessages(const PairList& list, const std::vector<Move>& moves,
   const auto is_before = [&](int32_t a, int32_t b) {
     return std::tie(moves[a].round, moves[a].hop) < std::tie(moves[b].round, moves[b].hop);
   };
+  const PairsAhead ahead(list, moves, segments);
   std::vector<int32_t> sorted;
   for (const PairWork& pair : list.pairs) {
     if (budget.Spent()) break;
+    const auto i = static_cast<size_t>(&pair - list.pairs.data());
+    ahead.Ask(i);
+    ahead.ForEachSoon(i, [&](const Move& move) {
+      __builtin_prefetch(&atoms.tapes[segments[move.segment].tape]);
+    });
     if (pair.from == pair.to) continue;
     absl::Span<const int32_t> of_pair =
         absl::MakeConstSpan(list.order).subspan(pair.first, pair.count);

@@ -57,6 +57,7 @@ class Placer {
         bits_max_(bits_max),
         network_(shares.links().network()),
         packer_(shares.links(), bits_max, kMessagesPerWindowMax, budget),
+        ahead_(list, moves.moves, moves.segments),
         budget_(budget) {
     heavy_.reserve(list.pairs.size());
     for (const PairWork& pair : list.pairs) {
@@ -82,7 +83,9 @@ class Placer {
     round_of_.assign(given_.size(), 0);
     PlaceAll(parcels, more);
     for (size_t i = 0; i < list_.pairs.size() && Bearable(); ++i) {
-      if (!heavy_[i]) PlacePair(i);
+      if (heavy_[i]) continue;
+      ahead_.Ask(i);
+      PlacePair(i);
     }
     if (overfull_) return std::nullopt;
     if (!Bearable()) return std::nullopt;
@@ -277,12 +280,27 @@ class Placer {
       const bool is_whole =
           next_more == more.end() || (next != parcels.end() && next->id <= next_more->id);
       const int32_t id = is_whole ? next->id : next_more->id;
+      ahead_.Ask(id);
       if (is_whole) of_pair.push_back(*next++);
+      if (is_whole && (next_more == more.end() || next_more->id != id)) {
+        PlaceWhole(of_pair[0]);
+        continue;
+      }
       for (; next_more != more.end() && next_more->id == id; ++next_more) {
         of_pair.push_back(*next_more);
       }
       PlaceParcels(of_pair);
     }
+  }
+
+  // Places a pair across links that is not cut.
+  void PlaceWhole(const Parcel& parcel) {
+    const PairWork& pair = list_.pairs[parcel.id];
+    const int64_t part_bits = PartBitsOf(MovesOf(pair));
+    if (part_bits > bits_max_) return PlacePair(parcel.id);
+    const int32_t round = packer_.PlaceIn(parcel.round, pair.from, pair.to,
+                                          LoadOf(pair, part_bits, parcel.bits), rounds_, {});
+    for (const int32_t m : MovesOf(pair)) round_of_[m] = round;
   }
 
   void PlacePair(size_t i) {
@@ -388,6 +406,7 @@ class Placer {
   const int64_t bits_max_;
   const Network& network_;
   RoundPacker packer_;
+  const PairsAhead ahead_;
   Budget& budget_;
   std::vector<int32_t> round_of_;  // of the given moves
   std::vector<MovePiece> pieces_;  // cut off them

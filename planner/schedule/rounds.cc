@@ -2,12 +2,56 @@
 #include "planner/schedule/rounds.h"
 
 #include <algorithm>
+#include <numeric>
 #include <utility>
 
 #include "planner/values/resize.h"
 #include "planner/values/stable_order.h"
 
 namespace remesh::planner {
+
+namespace {
+
+// How far a walk in an order asks ahead for what lies far apart in memory.
+constexpr size_t kAhead = 32;
+
+// The moves by sender, then by receiver: a counting sort by receiver, then one by sender. Moves are
+// read in their own order only, since in another each would wait for memory.
+std::vector<int32_t> OrderOf(const std::vector<Move>& moves, Budget& budget) {
+  std::vector<int32_t> next_of_sender, next_of_receiver;
+  const auto count = [](int32_t device, std::vector<int32_t>& next) {
+    const auto at = static_cast<size_t>(device) + 1;
+    if (at >= next.size()) next.resize(at + 1, 0);
+    ++next[at];
+  };
+  for (const Move& move : moves) {
+    if (budget.Spent()) return {};
+    count(move.from_device, next_of_sender);
+    count(move.to_device, next_of_receiver);
+  }
+  std::partial_sum(next_of_sender.begin(), next_of_sender.end(), next_of_sender.begin());
+  std::partial_sum(next_of_receiver.begin(), next_of_receiver.end(), next_of_receiver.begin());
+  struct Sent {
+    int32_t move;
+    int32_t sender;
+  };
+  std::vector<Sent> by_receiver;
+  Resize(by_receiver, moves.size(), budget);
+  for (size_t m = 0; m < moves.size(); ++m) {
+    if (budget.Spent()) return {};
+    by_receiver[next_of_receiver[moves[m].to_device]++] = {static_cast<int32_t>(m),
+                                                           moves[m].from_device};
+  }
+  std::vector<int32_t> order;
+  Resize(order, moves.size(), budget);
+  for (const Sent& sent : by_receiver) {
+    if (budget.Spent()) return {};
+    order[next_of_sender[sent.sender]++] = sent.move;
+  }
+  return order;
+}
+
+}  // namespace
 
 PairList CollectPairs(const std::vector<Move>& moves, Budget& budget) {
   int32_t devices = 0;
@@ -16,16 +60,13 @@ PairList CollectPairs(const std::vector<Move>& moves, Budget& budget) {
     devices = std::max({devices, move.from_device + 1, move.to_device + 1});
   }
   PairList list;
-  list.order = StableOrder(
-      InOrder(moves.size()), devices, [&](int32_t m) { return moves[m].to_device; }, budget);
-  if (budget.SpentNow()) return list;
-  list.order = StableOrder(
-      list.order, devices, [&](int32_t m) { return moves[m].from_device; }, budget);
+  list.order = OrderOf(moves, budget);
   if (budget.SpentNow()) return list;
   const auto most = std::min<uint64_t>(moves.size(), static_cast<uint64_t>(devices) * devices);
   Reserve(list.pairs, most);
   for (size_t i = 0; i < list.order.size(); ++i) {
     if (budget.Spent()) return list;
+    if (i + kAhead < list.order.size()) __builtin_prefetch(&moves[list.order[i + kAhead]].lo);
     const Move& move = moves[list.order[i]];
     if (i == 0 || move.from_device != list.pairs.back().from ||
         move.to_device != list.pairs.back().to) {

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
@@ -24,6 +26,48 @@ struct PairWork {
 struct PairList {
   std::vector<PairWork> pairs;  // largest first, ties by devices
   std::vector<int32_t> order;   // indices of moves, pair by pair
+};
+
+// Asks memory for what a walk over all pairs is about to read. The moves of a pair lie far apart, so
+// that the walk would wait for most of them. REQUIRES: `list` is of `moves`, they of `segments`.
+class PairsAhead {
+ public:
+  PairsAhead(const PairList& list, const std::vector<Move>& moves,
+             const std::vector<Segment>& segments)
+      : list_(list), moves_(moves), segments_(segments) {}
+
+  // To be called before the moves of pair i are read, one pair after another.
+  void Ask(size_t i) const {
+    ForEachMove(i + 2 * kPairs, [](const Move& move) {
+      const char* const bytes = reinterpret_cast<const char*>(&move);
+      __builtin_prefetch(bytes);
+      __builtin_prefetch(bytes + sizeof(Move) - 1);
+    });
+    ForEachMove(i + kPairs,
+                [&](const Move& move) { __builtin_prefetch(&segments_[move.segment]); });
+  }
+
+  // Visits moves of a pair soon after pair i, of which the moves and segments have come.
+  template <typename Visit>
+  void ForEachSoon(size_t i, const Visit& visit) const {
+    ForEachMove(i + kPairs / 2, visit);
+  }
+
+ private:
+  static constexpr size_t kPairs = 8;
+  static constexpr int32_t kMovesOfPair = 32;  // at most
+
+  template <typename Visit>
+  void ForEachMove(size_t i, const Visit& visit) const {
+    if (i >= list_.pairs.size()) return;
+    const PairWork& pair = list_.pairs[i];
+    const int32_t count = std::min(pair.count, kMovesOfPair);
+    for (int32_t k = 0; k < count; ++k) visit(moves_[list_.order[pair.first + k]]);
+  }
+
+  const PairList& list_;
+  const std::vector<Move>& moves_;
+  const std::vector<Segment>& segments_;
 };
 
 // The result must not be used once the budget is spent.

@@ -151,9 +151,15 @@ class TransitMeasure {
   void Prefetch(int32_t i) const {
     constexpr int32_t kAhead = 16;
     const auto count = static_cast<int32_t>(ends_.size());
-    if (i + 2 * kAhead < count) __builtin_prefetch(&moves_[ends_[i + 2 * kAhead].move]);
+    const auto move = [&](int32_t ahead) -> const Move& { return moves_[ends_[i + ahead].move]; };
+    if (i + 3 * kAhead < count) {
+      const char* const bytes = reinterpret_cast<const char*>(&move(3 * kAhead));
+      __builtin_prefetch(bytes);
+      __builtin_prefetch(bytes + sizeof(Move) - 1);
+    }
+    if (i + 2 * kAhead < count) __builtin_prefetch(&moved_.segments[move(2 * kAhead).segment]);
     if (i + kAhead >= count) return;
-    __builtin_prefetch(&moved_.segments[moves_[ends_[i + kAhead].move].segment]);
+    __builtin_prefetch(&moved_.unit_bits[moved_.segments[move(kAhead).segment].tape]);
   }
 
   Load LoadOf(const Move& move) {
