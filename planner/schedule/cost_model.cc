@@ -5,6 +5,8 @@
 #include <tuple>
 #include <utility>
 
+#include "planner/values/resize.h"
+
 namespace remesh::planner {
 
 Cost Estimate(const std::vector<Move>& moves, const Links& links, Budget& budget) {
@@ -57,7 +59,10 @@ class ScheduleCost::RunningMax {
     for (const Message& message : hop.messages) {
       if (!counts(message)) continue;
       const double share = std::min(1.0, static_cast<double>(message.turns) / parts_);
-      sums_[message.resource].messages += share;
+      for (const int32_t resource : message.resources) {
+        if (resource < 0) break;
+        sums_[resource].messages += share;
+      }
     }
     for (const Load& load : hop.loads) Raise(load.resource);
   }
@@ -211,15 +216,16 @@ class ScheduleCost::Builder {
 
   // Adds a message that is not plain.
   void AddMessage(int32_t from, int32_t to, Message message, Place place) {
+    size_t count = 0;
     const auto add = [&](int32_t resource) {
       if (!Charges(resource)) return;
-      message.resource = resource;
+      message.resources[count++] = resource;
       LoadAt(place, resource);
-      place.hop->messages.push_back(message);
     };
     add(links_.Sender(from, to));
     add(links_.Receiver(from, to));
     ForEachHost(from, to, add);
+    if (count > 0) place.hop->messages.push_back(message);
   }
 
   // Whether a message costs time beside its bytes there.
@@ -275,8 +281,14 @@ ScheduleCost::ScheduleCost(const std::vector<Move>& moves, const PairList& list,
     round.resize(schedule.hops);
   }
   Builder builder(moves, segments, schedule, parts_max, links, *this);
+  // A list of millions that grows is copied, and for a while in memory twice.
+  if (rounds_.size() == 1 && schedule.hops == 1) {
+    Reserve(rounds_[0][0].messages, list.pairs.size());
+  }
+  const PairsAhead ahead(list, moves, segments);
   for (const PairWork& pair : list.pairs) {
     if (budget.Spent()) return;
+    ahead.Ask(&pair - list.pairs.data());
     if (pair.from == pair.to) continue;
     builder.Add(absl::MakeConstSpan(list.order).subspan(pair.first, pair.count));
   }

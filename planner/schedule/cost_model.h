@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -88,10 +89,10 @@ class ScheduleCost {
     int32_t messages = 0;  // in every turn, of pairs with no other hop in the round
     int64_t bits = 0;
   };
-  // Any other message on a resource.
+  // Any other message.
   struct Message {
-    int32_t resource = 0;
-    int32_t turns = 0;   // in which the pair sends, at parts_max
+    std::array<int32_t, 4> resources = {-1, -1, -1, -1};  // those that it costs time, then -1
+    int32_t turns = 0;                                    // in which the pair sends, at parts_max
     int32_t prior = -1;  // the pair's hop before in the round, -1: none
     int32_t next = -1;   // the one after
   };
