@@ -163,6 +163,10 @@ void SegmentMover::Follow(const RouteEdge& edge) {
   const auto needers = InHost(*needers_, edge.to_host, network_);
   FindEgressLanes(edge.from_host);
   FindIngressLanes(edge.to_host, needers);
+  if (IsDirect()) {
+    const Stripe whole{0, size_, holders_->front(), Space::kSource, 0};
+    return AddMove(0, size_, whole, needers_->front(), Space::kTarget);
+  }
   Stripes arrived;
   for (size_t o = 0, i = 0; o < out_.size() && i < in_.size();) {
     Lane lane{std::max(out_[o].lo, in_[i].lo), std::min(out_[o].hi, in_[i].hi), out_[o].nic};
@@ -179,6 +183,14 @@ void SegmentMover::Follow(const RouteEdge& edge) {
     (out_[o].hi <= in_[i].hi ? o : i) += 1;
   }
   Arrive(edge.to_host, needers, std::move(arrived));
+}
+
+// Whether the segment goes from its only holder to its only needer, through the NICs of both.
+bool SegmentMover::IsDirect() const {
+  if (holders_->size() > 1 || needers_->size() > 1 || edges_->size() > 1) return false;
+  if (out_.size() > 1 || in_.size() > 1) return false;
+  return out_.front().nic == network_.nic_of[holders_->front()] &&
+         in_.front().nic == network_.nic_of[needers_->front()];
 }
 
 // Copies the stripes that arrived at a host to the other needers there.

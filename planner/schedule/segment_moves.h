@@ -84,6 +84,7 @@ class SegmentMover {
   void MoveInside();
   void MoveNear(absl::Span<const int32_t> near, int32_t host, size_t i);
   void Follow(const RouteEdge& edge);
+  bool IsDirect() const;
   int32_t OutMask(int32_t host);
   int32_t InMask(int32_t host, absl::Span<const int32_t> needers);
   int32_t MaskOf(const MaskKey& key, absl::Span<const int32_t> some,
