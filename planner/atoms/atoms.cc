@@ -17,19 +17,15 @@
 namespace remesh::planner {
 namespace {
 
-using ClassKey = std::tuple<int, const Layout*, const DeviceList*, MemoryKind, const Layout*,
-                            const DeviceList*, MemoryKind>;
+using PlacementsKey = std::tuple<const Layout*, const DeviceList*, MemoryKind, const Layout*,
+                                 const DeviceList*, MemoryKind>;
+using ClassKey = std::pair<int, PlacementsKey>;
 
-ClassKey KeyOf(const ArraySpec& array) {
+PlacementsKey PlacementsOf(const ArraySpec& array) {
   const Placement& s = array.source;
   const Placement& t = array.target;
-  return {BitWidth(array.element_type),
-          s.layout.get(),
-          s.devices.get(),
-          s.memory_kind,
-          t.layout.get(),
-          t.devices.get(),
-          t.memory_kind};
+  return {s.layout.get(), s.devices.get(), s.memory_kind,
+          t.layout.get(), t.devices.get(), t.memory_kind};
 }
 
 class AtomMaker {
@@ -49,6 +45,7 @@ class AtomMaker {
     Reserve(atoms_.tapes, expected_);
     for (ArrayClass& array_class : atoms_.geometry.classes) RETURN_IF_ERROR(CutClass(array_class));
     for (std::optional<IndexOfPair>& one : tape_of_) one.reset();
+    cut_before_.clear();
     LayTapes();
     return std::move(atoms_);
   }
@@ -63,9 +60,11 @@ class AtomMaker {
     absl::flat_hash_map<ClassKey, size_t> class_of;
     std::vector<ArrayClass>& classes = atoms_.geometry.classes;
     for (size_t i = 0; i < request_.arrays.size(); ++i) {
-      const auto [entry, inserted] =
-          class_of.try_emplace(KeyOf(request_.arrays[i]), classes.size());
+      const auto [entry, inserted] = class_of.try_emplace(
+          ClassKey{BitWidth(request_.arrays[i].element_type), PlacementsOf(request_.arrays[i])},
+          classes.size());
       if (inserted) {
+        ++classes_left_[PlacementsOf(request_.arrays[i])];
         classes.push_back({.element_bits = BitWidth(request_.arrays[i].element_type)});
       }
       classes[entry->second].arrays.push_back(static_cast<int32_t>(i));
@@ -160,9 +159,50 @@ class AtomMaker {
     return Intern(all);
   }
 
+  // A class that is cut, and the elements of its atoms in the order of visits.
+  struct CutBefore {
+    const ArrayClass* array_class = nullptr;
+    size_t first_placed = 0;  // of its atoms in placed_
+    std::vector<int64_t> elements;
+  };
+
   absl::Status CutClass(ArrayClass& array_class) {
     array_class.first_atom = next_atom_;
     const ArraySpec& array = request_.arrays[array_class.arrays.front()];
+    const PlacementsKey placements = PlacementsOf(array);
+    const bool again = --classes_left_[placements] > 0;  // for elements of another width
+    const auto before = cut_before_.find(placements);
+    if (before != cut_before_.end()) return CutAlike(before->second, array_class);
+    CutBefore cut{.array_class = &array_class, .first_placed = placed_.size()};
+    const size_t missing = atoms_.missing.size();
+    RETURN_IF_ERROR(CutAnew(array, array_class, again ? &cut.elements : nullptr));
+    if (again && atoms_.missing.size() == missing) cut_before_[placements] = std::move(cut);
+    return budget_.Check();
+  }
+
+  // Cuts a class like another, from which it differs in the width of its elements alone.
+  absl::Status CutAlike(const CutBefore& before, ArrayClass& array_class) {
+    const ArrayClass& other = *before.array_class;
+    array_class.atom_count = other.atom_count;
+    array_class.cuts = other.cuts;
+    array_class.boxes = other.boxes;
+    if (int64_t{next_atom_} + other.atom_count > kAtomsMax) return TooManyAtoms();
+    const int64_t bits = array_class.element_bits * std::ssize(array_class.arrays);
+    for (size_t i = 0; i < before.elements.size(); ++i) {
+      if (budget_.Spent()) break;
+      const AtomOfTape placed = placed_[before.first_placed + i];
+      Tape& tape = atoms_.tapes[placed.tape];
+      tape.unit_bits = std::max(tape.unit_bits, static_cast<int16_t>(array_class.element_bits));
+      tape.bits += before.elements[i] * bits;
+      placed_.push_back({placed.tape, placed.atom - other.first_atom + next_atom_});
+    }
+    next_atom_ += array_class.atom_count;
+    return budget_.Check();
+  }
+
+  // Appends the elements of each atom that is placed to `elements` unless that is null.
+  absl::Status CutAnew(const ArraySpec& array, ArrayClass& array_class,
+                       std::vector<int64_t>* elements) {
     const std::vector<int32_t>& holders_of = GroupsOfTiles(array.source, true);
     const std::vector<int32_t>& needers_of = GroupsOfTiles(array.target, false);
     const bool same_memory = array.source.memory_kind == array.target.memory_kind;
@@ -184,12 +224,13 @@ class AtomMaker {
       tape.unit_bits = std::max(tape.unit_bits, static_cast<int16_t>(array_class.element_bits));
       tape.bits += atom.elements * bits;
       placed_.push_back({index, atom.id});
+      if (elements != nullptr) elements->push_back(atom.elements);
       return absl::OkStatus();
     };
     RETURN_IF_ERROR(
         CutIntoAtoms(*array.source.layout, *array.target.layout, array_class, place, budget_));
     next_atom_ += array_class.atom_count;
-    return budget_.Check();
+    return absl::OkStatus();
   }
 
   absl::Status PlaceMissing(const ArrayClass& array_class, const Atom& atom, int32_t needers,
@@ -243,6 +284,8 @@ class AtomMaker {
   absl::flat_hash_map<TilesKey, std::vector<int32_t>> groups_of_tiles_;
   // By whether memory stays the same; holders and needers.
   std::array<std::optional<IndexOfPair>, 2> tape_of_;
+  absl::flat_hash_map<PlacementsKey, int32_t> classes_left_;  // to be cut
+  absl::flat_hash_map<PlacementsKey, CutBefore> cut_before_;
   int64_t expected_ = 0;  // about so many atoms
   std::vector<AtomOfTape> placed_;
   int32_t next_atom_ = 0;
