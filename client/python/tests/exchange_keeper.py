@@ -3,9 +3,10 @@
 
 A keeper process has imported everything and forks the members of each world. It reads one order a
 line (JSON). Members print one JSON object a line; {"all_ended": true} follows the last one of a
-world.
+world. At SIGUSR1 a process writes the stacks of its threads to stderr.
 """
 
+import faulthandler
 import json
 import os
 import random
@@ -166,6 +167,7 @@ def expected(number, rank, size):
 
 def main():
     """See the module's comment."""
+    faulthandler.register(signal.SIGUSR1)
     for line in sys.stdin:
         order = json.loads(line)
         children = []
@@ -179,8 +181,11 @@ def main():
                 os._exit(0)
             children.append(child)
         say(pids=children)
-        for child in children:
-            os.waitpid(child, 0)
+        for _ in children:
+            child, status = os.wait()
+            if status not in (0, signal.SIGKILL):
+                why = os.waitstatus_to_exitcode(status)
+                say(rank=children.index(child), error=f"the process ended with {why}")
         say(all_ended=True)
 
 
