@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The keeper of jax_kills_test.py: the worlds of client/python/tests/job_kills.py, whose processes
-are a JAX job.
+"""The keeper of jax_kills_test.py: the worlds of client/python/tests/job/job_kills.py, whose
+processes are a JAX job.
 
 JAX's own coordinator is a process of its own: otherwise JAX would end all processes when process 0
 dies, before they can say what remesh told them."""
@@ -22,7 +22,8 @@ import remesh.jax
 import support
 from remesh.jax.notice import JaxNotice
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "client" / "python" / "tests"))
+_TESTS = pathlib.Path(__file__).resolve().parents[2] / "client" / "python" / "tests"
+sys.path[:0] = [str(_TESTS / "job"), str(_TESTS)]
 import job_kills  # noqa: E402  pylint: disable=wrong-import-position
 
 

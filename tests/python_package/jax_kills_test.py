@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A process of a JAX job dies in a save, in a restore, while leaving: the others are told who, and
-what the next world restores is whole: the tables of client/python/tests/job_told_test.py, over
+what the next world restores is whole: the tables of client/python/tests/job/job_told_test.py, over
 remesh.jax."""
 
 import os
@@ -10,7 +10,8 @@ import sys
 import support
 
 _HERE = pathlib.Path(__file__).resolve().parent
-sys.path[:0] = [str(support.MODULES), str(support.ROOT / "client" / "python" / "tests")]
+_TESTS = support.ROOT / "client" / "python" / "tests"
+sys.path[:0] = [str(support.MODULES), str(_TESTS / "job"), str(_TESTS)]
 import job_kills  # noqa: E402  pylint: disable=wrong-import-position
 import job_told_test  # noqa: E402  pylint: disable=wrong-import-position
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The keeper of torch_kills_test.py: the worlds of client/python/tests/job_kills.py, whose
+"""The keeper of torch_kills_test.py: the worlds of client/python/tests/job/job_kills.py, whose
 processes are a torch job."""
 
 import contextlib
@@ -16,7 +16,8 @@ from torch.distributed.tensor import Shard, distribute_tensor
 import remesh
 import remesh.torch
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "client" / "python" / "tests"))
+_TESTS = pathlib.Path(__file__).resolve().parents[2] / "client" / "python" / "tests"
+sys.path[:0] = [str(_TESTS / "job"), str(_TESTS)]
 import job_kills  # noqa: E402  pylint: disable=wrong-import-position
 
 warnings.filterwarnings("ignore")

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Processes of a torch job die: the tables and the planted bugs of
-client/python/tests/job_kills_test.py, over remesh.torch."""
+client/python/tests/job/job_kills_test.py, over remesh.torch."""
 
 import os
 import pathlib
@@ -9,7 +9,8 @@ import sys
 import support
 
 _HERE = pathlib.Path(__file__).resolve().parent
-sys.path[:0] = [str(support.MODULES), str(_HERE.parents[1] / "client" / "python" / "tests")]
+_TESTS = support.ROOT / "client" / "python" / "tests"
+sys.path[:0] = [str(support.MODULES), str(_TESTS / "job"), str(_TESTS)]
 import job_kills  # noqa: E402  pylint: disable=wrong-import-position
 import job_kills_test  # noqa: E402  pylint: disable=wrong-import-position
 import job_told_test  # noqa: E402  pylint: disable=wrong-import-position

@@ -35,8 +35,12 @@ foreach(name plain supported)
 endforeach()
 target_link_libraries(supported_test support)
 add_test(NAME walk COMMAND /usr/bin/python3 ${PROJECT_SOURCE_DIR}/tests/walk_test.py)
+add_test(NAME dive COMMAND /usr/bin/python3 ${PROJECT_SOURCE_DIR}/tests/deep/dive_test.py)
 """,
-    "scripts/build": '#!/bin/sh\npreset=$1; shift\n[ $# -eq 0 ] || set -- --target "$@"\nexec cmake --build build/$preset "$@" >&2\n',
+    "scripts/build": (
+        '#!/bin/sh\npreset=$1; shift\n[ $# -eq 0 ] || set -- --target "$@"\nexec cmake --build '
+        'build/$preset "$@" >&2\n'
+    ),
     "other_test.cc": "",
     # Both note each run under the filter that it was given, in the file that their first argument
     # names.
@@ -58,6 +62,8 @@ int main(int count, char** arguments) {
     "testing/support.cc": '#include "testing/support.h"\nvoid Support() {}\n',
     "tests/walk_test.py": "import helper\n",
     "tests/helper.py": "",
+    "tests/deep/dive_test.py": "import above\n",
+    "tests/above.py": "",
     "product.cc": "",
 }
 
@@ -143,6 +149,10 @@ class TestOftenTest(unittest.TestCase):
     def test_a_module_chooses_the_scripts_that_import_it(self):
         self.change("tests/helper.py")
         self.assertEqual(self.chosen(), ["walk"])
+
+    def test_a_module_of_the_folder_above_chooses_the_scripts_that_import_it(self):
+        self.change("tests/above.py")
+        self.assertEqual(self.chosen(), ["dive"])
 
     def test_a_name_narrows_the_choice(self):
         self.change("testing/support.h", "tests/helper.py")

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Jobs in trouble: hosts without room, two worlds at once, errors of one process, device ids that come late."""
+"""Jobs in trouble: hosts without room, two worlds at once, errors of one process, device ids that
+come late."""
 
 import datetime
 import json

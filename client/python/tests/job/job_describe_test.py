@@ -66,7 +66,8 @@ class DescribeTest(unittest.TestCase):
         return done.stdout
 
     def describe(self, name):
-        """(step -> hosts whose loss costs the save, host -> step that is restored after its loss)."""
+        """(step -> hosts whose loss costs the save, host -> step that is restored after its
+        loss)."""
         said = json.loads(self.remeshctl("jobs", "describe", name, "-o", "json"))
         steps = {save["name"]: save["step"] for save in said["saves"]}
         needed = {
