@@ -7,9 +7,11 @@ set(REMESH_CUDA_MIN 12.8)  # the first that knows sm_100
 set(REMESH_CUDA_FOUND OFF)
 
 function(remesh_find_cuda)
-  find_program(REMESH_NVCC nvcc HINTS $ENV{REMESH_CUDA_ROOT}/bin $ENV{CUDA_HOME}/bin /usr/local/cuda/bin ${PROJECT_SOURCE_DIR}/build/cuda/bin)
+  find_program(REMESH_NVCC nvcc HINTS $ENV{REMESH_CUDA_ROOT}/bin $ENV{CUDA_HOME}/bin
+    /usr/local/cuda/bin ${PROJECT_SOURCE_DIR}/build/cuda/bin)
   if(NOT REMESH_NVCC)
-    set(problem "no nvcc is installed, nor below $REMESH_CUDA_ROOT; scripts/cuda-toolkit fetches one")
+    set(problem
+      "no nvcc is installed, nor below $REMESH_CUDA_ROOT; scripts/cuda-toolkit fetches one")
   else()
     file(REAL_PATH ${REMESH_NVCC} nvcc)
     cmake_path(GET nvcc PARENT_PATH root)
@@ -18,7 +20,8 @@ function(remesh_find_cuda)
     string(REGEX MATCH "release ([0-9]+\\.[0-9]+)" version "${version}")
     if(CMAKE_MATCH_1 VERSION_LESS REMESH_CUDA_MIN)
       set(problem "${nvcc} is not of CUDA ${REMESH_CUDA_MIN} or later")
-    elseif(NOT EXISTS ${root}/lib64/libcudart_static.a OR NOT EXISTS ${root}/include/cuda_runtime_api.h)
+    elseif(NOT EXISTS ${root}/lib64/libcudart_static.a
+        OR NOT EXISTS ${root}/include/cuda_runtime_api.h)
       set(problem "${root} holds nvcc, but not the runtime")
     endif()
   endif()
@@ -52,8 +55,10 @@ function(remesh_cuda_object)
   list(APPEND targets -gencode arch=compute_100,code=compute_100)
   find_program(REMESH_CCACHE ccache)
   add_custom_command(OUTPUT ${object}
-    COMMAND ${CMAKE_COMMAND} -E time $<$<BOOL:${REMESH_CCACHE}>:${REMESH_CCACHE}> ${REMESH_CUDA_COMPILER} -ccbin ${CMAKE_CXX_COMPILER} -std=c++20 -O3
-            --threads 2 ${targets} -I${PROJECT_SOURCE_DIR} -c ${CMAKE_CURRENT_SOURCE_DIR}/${ARG_SRC} -o ${object}
+    COMMAND ${CMAKE_COMMAND} -E time $<$<BOOL:${REMESH_CCACHE}>:${REMESH_CCACHE}>
+      ${REMESH_CUDA_COMPILER} -ccbin ${CMAKE_CXX_COMPILER} -std=c++20 -O3
+      --threads 2 ${targets} -I${PROJECT_SOURCE_DIR}
+      -c ${CMAKE_CURRENT_SOURCE_DIR}/${ARG_SRC} -o ${object}
     DEPENDS ${ARG_SRC} ${ARG_DEPENDS} COMMENT "Building CUDA object ${ARG_SRC}" VERBATIM)
   set(${ARG_NAME}_object ${object} PARENT_SCOPE)
 endfunction()

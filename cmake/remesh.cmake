@@ -12,14 +12,17 @@
 # target's, not one file's. The other presets compile files one by one, and so prove that each
 # stands alone.
 
-set(REMESH_WARNINGS -Wall -Wextra -Wno-unused-parameter -Wno-missing-field-initializers -Werror=return-type
-    -Werror=unused-result)
+set(REMESH_WARNINGS -Wall -Wextra -Wno-unused-parameter -Wno-missing-field-initializers
+    -Werror=return-type -Werror=unused-result)
 # What is fuzzed tells the fuzzer where it has been. Generated code and the system's libraries do
 # not: they are not what is tested. Of UBSan's checks those of arithmetic: the others see what ASan
 # sees, and double the time to compile.
 if(REMESH_FUZZ)
+  set(fuzz_checks fuzzer-no-link address signed-integer-overflow shift integer-divide-by-zero
+      float-cast-overflow bounds bool enum return unreachable)
+  list(JOIN fuzz_checks "," fuzz_checks)
   set(REMESH_FUZZ_FLAGS -fno-sanitize-recover=all -fno-omit-frame-pointer
-      -fsanitize=fuzzer-no-link,address,signed-integer-overflow,shift,integer-divide-by-zero,float-cast-overflow,bounds,bool,enum,return,unreachable)
+      -fsanitize=${fuzz_checks})
 endif()
 
 # Headers that most files read are parsed once (cmake/precompiled/*.h). Not those of protobuf and
@@ -39,7 +42,8 @@ function(remesh_precompile)
   add_library(precompiled_${ARG_NAME} OBJECT EXCLUDE_FROM_ALL ${empty})
   target_include_directories(precompiled_${ARG_NAME} PRIVATE ${PROJECT_SOURCE_DIR})
   target_link_libraries(precompiled_${ARG_NAME} PRIVATE ${ARG_DEPS})
-  target_precompile_headers(precompiled_${ARG_NAME} PRIVATE ${PROJECT_SOURCE_DIR}/cmake/precompiled/${ARG_NAME}.h)
+  target_precompile_headers(precompiled_${ARG_NAME} PRIVATE
+    ${PROJECT_SOURCE_DIR}/cmake/precompiled/${ARG_NAME}.h)
 endfunction()
 
 function(remesh_use_precompiled TARGET NAME)
@@ -83,7 +87,8 @@ function(remesh_test)
   target_compile_options(${ARG_NAME} PRIVATE ${REMESH_WARNINGS})
   target_link_libraries(${ARG_NAME} PRIVATE ${ARG_DEPS} GTest::gtest GTest::gmock GTest::gtest_main)
   # Fewer files at once: tests of one target have helpers of like names.
-  set_target_properties(${ARG_NAME} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests UNITY_BUILD_BATCH_SIZE 8)
+  set_target_properties(${ARG_NAME}
+    PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests UNITY_BUILD_BATCH_SIZE 8)
   remesh_seldom_runs(${ARG_NAME})
   if(NOT ARG_TIMEOUT)
     set(ARG_TIMEOUT 120)

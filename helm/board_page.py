@@ -32,14 +32,25 @@ LEVEL_COLORS = {
 STYLE = """
 body { margin: 16px; font: 13px system-ui, sans-serif; background: #f4f5f5; color: #24292e }
 main { display: grid; grid-template-columns: repeat(24, 1fr); grid-auto-rows: 24px; gap: 8px }
-section { background: #fff; border: 1px solid #d8dadd; border-radius: 3px; padding: 8px; min-width: 0; overflow: auto }
+section {
+  background: #fff; border: 1px solid #d8dadd; border-radius: 3px; padding: 8px; min-width: 0;
+  overflow: auto
+}
 h1 { font-size: 18px; font-weight: 500 } h2 { font-size: 13px; font-weight: 600; margin: 0 0 2px }
-.level { color: #fff; border-radius: 3px; padding: 0 8px } table { width: 100%; border-collapse: collapse } td { padding: 4px; border-top: 1px solid #d8dadd }
+.level { color: #fff; border-radius: 3px; padding: 0 8px }
+table { width: 100%; border-collapse: collapse } td { padding: 4px; border-top: 1px solid #d8dadd }
 p { margin: 0 0 4px; color: #6a7076; font-size: 11px } .stat { font-size: 30px; font-weight: 600 }
-svg { width: 100%; display: block } svg text { font-size: 10px; fill: #6a7076 } .grid { stroke: #e4e6e8 }
-ul { list-style: none; padding: 0; margin: 2px 0 0; font-size: 11px } li { display: inline-block; margin-right: 10px; overflow-wrap: anywhere }
-@media (max-width: 900px) { main { grid-auto-rows: auto } section { grid-area: auto / span 24 !important } }
-@media (prefers-color-scheme: dark) { body { background: #111217; color: #d8d9da } section { background: #181b1f; border-color: #2c3235 } .grid { stroke: #2c3235 } }
+svg { width: 100%; display: block } svg text { font-size: 10px; fill: #6a7076 }
+.grid { stroke: #e4e6e8 }
+ul { list-style: none; padding: 0; margin: 2px 0 0; font-size: 11px }
+li { display: inline-block; margin-right: 10px; overflow-wrap: anywhere }
+@media (max-width: 900px) {
+  main { grid-auto-rows: auto } section { grid-area: auto / span 24 !important }
+}
+@media (prefers-color-scheme: dark) {
+  body { background: #111217; color: #d8d9da }
+  section { background: #181b1f; border-color: #2c3235 } .grid { stroke: #2c3235 }
+}
 """
 
 
@@ -170,17 +181,20 @@ def graph(lines: list, colors: list, field: dict, begin: float, end: float, mome
     for fraction in (0.1, 0.5, 0.9):
         when = begin + fraction * (end - begin)
         parts.append(
-            f'<text x="{x(when):.1f}" y="{PLOT_HEIGHT + 8 + BOTTOM - 4}" text-anchor="middle">{time.strftime("%H:%M:%S", time.localtime(when))}</text>'
+            f'<text x="{x(when):.1f}" y="{PLOT_HEIGHT + 8 + BOTTOM - 4}" '
+            f'text-anchor="middle">{time.strftime("%H:%M:%S", time.localtime(when))}</text>'
         )
     for step in field.get("thresholds", {}).get("steps", []):
         if step["value"] is not None and marks[0] <= step["value"] <= marks[-1]:
             at = f'{y(step["value"]):.1f}'
             parts.append(
-                f'<line x1="{LEFT}" x2="{WIDTH}" y1="{at}" y2="{at}" stroke-dasharray="4" stroke="{LEVEL_COLORS[step["color"]]}"/>'
+                f'<line x1="{LEFT}" x2="{WIDTH}" y1="{at}" y2="{at}" stroke-dasharray="4" '
+                f'stroke="{LEVEL_COLORS[step["color"]]}"/>'
             )
     for color, when in moments:
         parts.append(
-            f'<line x1="{x(when):.1f}" x2="{x(when):.1f}" y1="8" y2="{PLOT_HEIGHT + 8}" stroke-opacity=".25" stroke="{LEVEL_COLORS[color]}"/>'
+            f'<line x1="{x(when):.1f}" x2="{x(when):.1f}" y1="8" y2="{PLOT_HEIGHT + 8}" '
+            f'stroke-opacity=".25" stroke="{LEVEL_COLORS[color]}"/>'
         )
     for i, (_, points) in enumerate(lines):
         path = " ".join(f"{x(when):.1f},{y(value):.1f}" for when, value in points)
@@ -217,7 +231,9 @@ def timeline(lines: list, steps: list, begin: float, end: float) -> str:
         for (when, value), later in zip(points, times[1:]):
             until = min(later, when + 2 * step)  # where a series ends there is nothing
             parts.append(
-                f'<rect x="{x(when):.1f}" y="{20 * row + 2}" width="{x(until) - x(when) + 0.3:.1f}" height="16" fill="{level_of(value, steps)}"/>'
+                f'<rect x="{x(when):.1f}" y="{20 * row + 2}" '
+                f'width="{x(until) - x(when) + 0.3:.1f}" height="16" '
+                f'fill="{level_of(value, steps)}"/>'
             )
     return f'<svg viewBox="0 0 {2 * WIDTH} {20 * len(lines) + 4}">{"".join(parts)}</svg>'
 
@@ -253,7 +269,8 @@ def panel_html(panel: dict, lines: list, begin: float, end: float, moments: list
         body = graph(lines, colors, field, begin, end, moments) + legend_list(lines, colors)
     at = panel["gridPos"]
     return (
-        f'<section style="grid-area: {at["y"] + 1} / {at["x"] + 1} / span {at["h"]} / span {at["w"]}"><h2>{html.escape(panel["title"])}</h2>'
+        f'<section style="grid-area: {at["y"] + 1} / {at["x"] + 1} / span {at["h"]} / '
+        f'span {at["w"]}"><h2>{html.escape(panel["title"])}</h2>'
         f'<p>{html.escape(panel["description"])}</p>{body}</section>'
     )
 
@@ -274,7 +291,8 @@ def page(board: dict, prometheus: Prometheus) -> tuple:
         sections.append(panel_html(panel, lines, prometheus.begin, prometheus.end, moments))
     title = html.escape(board["title"])
     return (
-        f'<!doctype html><html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width"><title>{title}</title>'
+        '<!doctype html><html lang="en"><meta charset="utf-8"><meta name="viewport" '
+        f'content="width=device-width"><title>{title}</title>'
         f"<style>{STYLE}</style><h1>{title}</h1><main>{''.join(sections)}</main></html>\n"
     ), empty
 

@@ -181,7 +181,8 @@ def table(values: dict, text: str) -> str:
     for path, words in documented(text):
         default = json.dumps(at(values, path))
         rows.append(
-            f"| `{path}` | {f'`{default}`' if len(default) <= 40 else 'see values.yaml'} | {words} |"
+            f"| `{path}` | {f'`{default}`' if len(default) <= 40 else 'see values.yaml'} | {words} "
+            "|"
         )
     return "\n".join(rows)
 
@@ -199,7 +200,8 @@ def main() -> int:
     bare = list(without_words(values, {path for path, _ in documented(text)}))
     if bare:
         print(
-            f"values.yaml says nothing of {', '.join(bare)}: write a comment that starts with \"--\" above each"
+            f"values.yaml says nothing of {', '.join(bare)}: write a comment that starts with "
+            '"--" above each'
         )
         return 1
     wanted = {

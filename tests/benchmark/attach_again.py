@@ -42,11 +42,13 @@ def main() -> None:
         runs = [attached_again(cluster, options.down) for _ in range(options.runs)]
     for run, (since_kill, since_start) in enumerate(runs, 1):
         print(
-            f"run {run:2}: attached {since_kill:.2f} s after the kill, {since_start:.2f} s after the server listened"
+            f"run {run:2}: attached {since_kill:.2f} s after the kill, {since_start:.2f} s after "
+            "the server listened"
         )
     for what, seconds in zip(("the kill", "the server listened"), zip(*runs)):
         print(
-            f"after {what}: median {statistics.median(seconds):.2f} s, maximum {max(seconds):.2f} s of {len(seconds)}"
+            f"after {what}: median {statistics.median(seconds):.2f} s, maximum {max(seconds):.2f} "
+            f"s of {len(seconds)}"
         )
 
 

@@ -102,7 +102,10 @@ def measure(bin_dir: pathlib.Path, kind: str, connections: int, seconds: float) 
             stranger.kill()
             stranger.join()
         ended = cluster.server.log.read_text(errors="replace").count("it sends too much")
-        return f"{kind:14} {ended:3} connections ended, {len(waits) / took:7.0f} answers/s, longest wait {max(waits):6.2f} s, peak {peak_mib(cluster.server.popen.pid):5} MiB"
+        return (
+            f"{kind:14} {ended:3} connections ended, {len(waits) / took:7.0f} answers/s, longest "
+            f"wait {max(waits):6.2f} s, peak {peak_mib(cluster.server.popen.pid):5} MiB"
+        )
 
 
 def main():

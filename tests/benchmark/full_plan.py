@@ -91,9 +91,10 @@ def measure(argv, max_bytes):
         code = process.wait()
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     print(
-        f"{' '.join(map(str, argv[1:]))}\n  {total / 1e6:,.0f} MB ({'whole' if whole else 'cut off'}, exit {code}), "
-        f"first byte {first_seconds:.2f} s, {total / 1e6 / max(seconds, 1e-9):.0f} MB/s, peak RSS {peak / 1e6:.0f} MB, "
-        f"CPU {used.ru_utime + used.ru_stime:.1f} s"
+        f"{' '.join(map(str, argv[1:]))}\n  {total / 1e6:,.0f} MB "
+        f"({'whole' if whole else 'cut off'}, exit {code}), first byte {first_seconds:.2f} s, "
+        f"{total / 1e6 / max(seconds, 1e-9):.0f} MB/s, peak RSS {peak / 1e6:.0f} MB, CPU "
+        f"{used.ru_utime + used.ru_stime:.1f} s"
     )
 
 

@@ -49,7 +49,10 @@ def watch(process) -> str:
     cpu, log, start = cpu_seconds(process), process.log.stat().st_size, time.monotonic()
     time.sleep(WATCH_SECONDS)
     seconds = time.monotonic() - start
-    return f"cpu {(cpu_seconds(process) - cpu) / seconds:.3f}, log {(process.log.stat().st_size - log) / seconds / 1e3:.1f} kB/s"
+    return (
+        f"cpu {(cpu_seconds(process) - cpu) / seconds:.3f}, log "
+        f"{(process.log.stat().st_size - log) / seconds / 1e3:.1f} kB/s"
+    )
 
 
 def timed(call) -> str:

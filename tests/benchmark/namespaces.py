@@ -62,7 +62,8 @@ def cluster(build, namespaces, **settings):
             host = self.host_names.index(name)
             script = self.root / f"{name}.sh"
             script.write_text(
-                f'#!/bin/sh\nexec ip netns exec {namespaces[host]} {pathlib.Path(binary).resolve()} "$@"\n'
+                f"#!/bin/sh\nexec ip netns exec {namespaces[host]} "
+                f'{pathlib.Path(binary).resolve()} "$@"\n'
             )
             script.chmod(0o755)
             return super()._start(name, script, [*config, f"data_bind_address: {PREFIX}{host + 1}"])

@@ -20,8 +20,8 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs" / "benchmarks.md"
 INTRODUCTION = """# Benchmarks
 
-Written by `scripts/bench SUITE`, one section a suite; do not edit. Every section says where, when and from what commit it comes, and what makes
-it anew.
+Written by `scripts/bench SUITE`, one section a suite; do not edit. Every section says where, when
+and from what commit it comes, and what makes it again.
 """
 
 
@@ -51,8 +51,9 @@ def circumstances(suite):
     today = datetime.datetime.now(datetime.timezone.utc).date()
     load = os.getloadavg()[1]
     return (
-        f"*{cpu_model()}, {cores} cores (load {load:.1f} while measuring), {memory_gib()} GiB, {platform.system()} {platform.machine()}; "
-        f"{compiler}, release preset; commit {commit}; {today}. Again: `scripts/bench {suite}`.*"
+        f"*{cpu_model()}, {cores} cores (load {load:.1f} while measuring), {memory_gib()} GiB, "
+        f"{platform.system()} {platform.machine()}; {compiler}, release preset; commit {commit}; "
+        f"{today}. Again: `scripts/bench {suite}`.*"
     )
 
 

@@ -102,7 +102,8 @@ def measure(stub, devices):
         return
     seconds = time.monotonic() - start
     print(
-        f"{devices} worker devices a host: spec {source.ByteSize() / 1024:.0f} KiB, storage {seconds:.2f} s",
+        f"{devices} worker devices a host: spec {source.ByteSize() / 1024:.0f} KiB, storage "
+        f"{seconds:.2f} s",
         flush=True,
     )
     for mesh in RESTORED:
@@ -126,8 +127,8 @@ def measure(stub, devices):
         except grpc.RpcError as refused:
             what = f"refused: {refused.details()}"
         print(
-            f"  to DP {mesh[0]} x FSDP {mesh[1]}: targets {wanted:.2f} s, {target.ByteSize() / 1024:.0f} KiB; "
-            f"plan {time.monotonic() - start:.2f} s; {what}",
+            f"  to DP {mesh[0]} x FSDP {mesh[1]}: targets {wanted:.2f} s, "
+            f"{target.ByteSize() / 1024:.0f} KiB; plan {time.monotonic() - start:.2f} s; {what}",
             flush=True,
         )
 

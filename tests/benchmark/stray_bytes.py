@@ -142,8 +142,9 @@ def lines(cluster) -> int:
 
 def told_of(name, moves, log_lines, seconds) -> str:
     return (
-        f"{name:28} {len(moves)} moves in {seconds:.0f} s, median {1e3 * statistics.median(moves):.0f} ms, longest "
-        f"{1e3 * max(moves):.0f} ms; {log_lines / seconds / 2:.2f} log lines a second and worker"
+        f"{name:28} {len(moves)} moves in {seconds:.0f} s, median "
+        f"{1e3 * statistics.median(moves):.0f} ms, longest {1e3 * max(moves):.0f} ms; "
+        f"{log_lines / seconds / 2:.2f} log lines a second and worker"
     )
 
 
@@ -187,7 +188,8 @@ def main():
         )  # what moves log by themselves does not count
         print(told_of("beside strangers", beside, strange, seconds))
         print(
-            f"{told.said} strings heard, {told.refused} not, {told.said / seconds:.0f} a second; {len(idle)} idle connections"
+            f"{told.said} strings heard, {told.refused} not, {told.said / seconds:.0f} a second; "
+            f"{len(idle)} idle connections"
         )
         del idle
     sys.exit(strange / 2 > seconds)

@@ -22,10 +22,12 @@ REFUSED = 100
 WATCHES, PLANS = 1000, 2300
 STATE = "jobs/bench/states/s"
 
-LEGEND = """A real `remesh-server` with 2 planning threads and a worker on loopback of the same machine, which share its cores with what asks.
-*Worst*: {worst} different requests at once, of one caller or each of another, again as soon as each is answered: 60 arrays in random layouts of 2 replicas over
-512 devices, or an all-to-all over 2,048 devices. Meanwhile one more caller asks for plans over 4 devices that nobody has, and a job for a move whose plan is cached.
-Load average before: {load}."""
+LEGEND = """A real `remesh-server` with 2 planning threads and a worker on loopback of the same
+machine, which share its cores with what asks. *Worst*: {worst} different requests at once, of one
+caller or each of another, again as soon as each is answered: 60 arrays in random layouts of 2
+replicas over 512 devices, or an all-to-all over 2,048 devices. Meanwhile one more caller asks for
+plans over 4 devices that nobody has, and a job for a move whose plan is cached. Load average
+before: {load}."""
 
 
 def measure(build, arguments):
@@ -102,7 +104,8 @@ def waiting_rows(name, result):
         yield [
             f"{name}: {what}",
             f"≤ {1e3 * limit:.0f} ms",
-            f"{1e3 * value:.1f} ms (median {1e3 * statistics.median(values):.1f}, {len(values)} calls)",
+            f"{1e3 * value:.1f} ms (median {1e3 * statistics.median(values):.1f}, {len(values)} "
+            "calls)",
             holds(value <= limit),
         ]
     yield [
@@ -219,7 +222,8 @@ def watch_rows(result):
     yield [
         f"{WATCHES:,} unread WatchPlans over {PLANS:,} plans: resident more than before",
         "–",
-        f"{result['opened'] - result['before']:.0f} MiB; {result['during'] - result['before']:.0f} MiB after 500 events",
+        f"{result['opened'] - result['before']:.0f} MiB; "
+        f"{result['during'] - result['before']:.0f} MiB after 500 events",
         "",
     ]
     more = result["after"] - result["before"]

@@ -23,9 +23,12 @@ DISTINCT = 10_000
 # the allocator keeps.
 CONSTANT_MIB = 96
 
-LEGEND = """A real `remesh-server` and a C++ client on loopback of the same machine, which share its cores. *By name* is `GetPlan` in its default
-view, everything but transfers; *by content* is `CreatePlan` with the whole request: Llama-3.1-405B from 1,024 to 512 GPUs, {arrays} arrays, {kib} KiB on the wire.
-A question in words that were used before is known by their digest; *reworded*, it goes through front ends, canonical form and fingerprint. Each figure is the median of {rounds} rounds (the best round in parentheses); load average before: {load}."""
+LEGEND = """A real `remesh-server` and a C++ client on loopback of the same machine, which share its
+cores. *By name* is `GetPlan` in its default view, everything but transfers; *by content* is
+`CreatePlan` with the whole request: Llama-3.1-405B from 1,024 to 512 GPUs, {arrays} arrays, {kib}
+KiB on the wire. A question in words that were used before is known by their digest; *reworded*, it
+goes through front ends, canonical form and fingerprint. Each figure is the median of {rounds}
+rounds (the best round in parentheses); load average before: {load}."""
 
 
 def measure(build, arguments):
@@ -58,14 +61,17 @@ def measure(build, arguments):
     )
     lines += [
         "",
-        f"The first answer of a server (one call, with its connection made): planned in {1e3 * first['miss']['seconds']:.1f} ms; "
-        f"after a restart from disk in {1e3 * first['disk']['seconds']:.1f} ms.",
+        "The first answer of a server (one call, with its connection made): planned in "
+        f"{1e3 * first['miss']['seconds']:.1f} ms; after a restart from disk in "
+        f"{1e3 * first['disk']['seconds']:.1f} ms.",
     ]
     lines += [
         "",
-        f"Memory, with `plan_cache_bytes: {LIMIT_MIB}MiB` and {DISTINCT:,} distinct plans of Llama-3.1-8B asked for once each in "
-        f"{memory['seconds']:.0f} s: resident {memory['before_mib']:.0f} MiB before, {memory['after_mib']:.0f} MiB after, at most "
-        f"{memory['peak_mib']:.0f} MiB; the cache then holds {memory['entries']:,} plans and counts {memory['bytes_mib']:.1f} MiB for them.",
+        f"Memory, with `plan_cache_bytes: {LIMIT_MIB}MiB` and {DISTINCT:,} distinct plans of "
+        f"Llama-3.1-8B asked for once each in {memory['seconds']:.0f} s: resident "
+        f"{memory['before_mib']:.0f} MiB before, {memory['after_mib']:.0f} MiB after, at most "
+        f"{memory['peak_mib']:.0f} MiB; the cache then holds {memory['entries']:,} plans and "
+        f"counts {memory['bytes_mib']:.1f} MiB for them.",
     ]
     return lines
 

@@ -14,8 +14,9 @@ TARGETS = ["transport_benchmark"]
 ROUNDS = 5
 LINE = re.compile(r"^\s*(\d+) KiB\s+([\d.]+) GB/s, ([\d.]+) GB per processor second", re.M)
 
-LEGEND = """Two processes of this machine, one connection, 2 GiB a round in messages of each size, 16 of them under way. *A processor second* is the receiver's. Medians of {rounds} rounds
-in which the two take turns. The digests that workers make of what they move are not in it."""
+LEGEND = """Two processes of this machine, one connection, 2 GiB a round in messages of each size,
+16 of them under way. *A processor second* is the receiver's. Medians of {rounds} rounds in which
+the two take turns. The digests that workers make of what they move are not in it."""
 
 
 def measure(build, arguments):

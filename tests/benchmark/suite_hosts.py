@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The planner's cases on hosts of 1 to 72 devices: how long schedules take beside what their busiest link needs."""
+"""The planner's cases on hosts of 1 to 72 devices: how long schedules take beside what their
+busiest link needs."""
 
 import sys
 

@@ -29,9 +29,12 @@ COUNTED_BYTES_MIN = 16 << 20  # below, a tick of the processor's account is most
 RATIO_MAX = 1.2
 KINDS = {"host": "TCP between host memories"}
 
-LEGEND = """Two workers of {devices} devices each, in network namespaces of their own with a veth pair that nothing limits, share this machine's {cores} cores with the server. *p* devices of one host send
-to *p* of the other, every one to every one, messages of one size; then back. *Transfer* is from the first grant to the last host that verified, *processor seconds* are both workers', from
-{counted} MiB on. Medians of {moves} moves after two that are not counted. The fit is t = c + bytes ÷ R + messages × g, by least squares of relative errors. Load average before: {load}."""
+LEGEND = """Two workers of {devices} devices each, in network namespaces of their own with a veth
+pair that nothing limits, share this machine's {cores} cores with the server. *p* devices of one
+host send to *p* of the other, every one to every one, messages of one size; then back. *Transfer*
+is from the first grant to the last host that verified, *processor seconds* are both workers', from
+{counted} MiB on. Medians of {moves} moves after two that are not counted. The fit is t = c + bytes
+÷ R + messages × g, by least squares of relative errors. Load average before: {load}."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -102,12 +105,14 @@ def _section(build, names, device, moves):
         "processor seconds a GB",
     ]
     return [
-        f"R = {fit.bytes_per_second / 1e9:.2f} GB/s, g = {fit.message_seconds * 1e6:.1f} µs, c = {fit.constant_seconds * 1e3:.1f} ms; "
-        f"half of the fitted times are within {fit.error:.0%} of the measured ones.",
+        f"R = {fit.bytes_per_second / 1e9:.2f} GB/s, g = {fit.message_seconds * 1e6:.1f} µs, c = "
+        f"{fit.constant_seconds * 1e3:.1f} ms; half of the fitted times are within "
+        f"{fit.error:.0%} of the measured ones.",
         "",
-        f"The same {SAME_BYTES >> 20} MiB in {many.case.messages} messages ({many.windows} windows) and in {few.case.messages} ({few.windows}): "
-        f"{_cpu_per_gb(many):.2f} and {_cpu_per_gb(few):.2f} processor seconds a GB, ratio {ratio:.2f} "
-        f"(limit {RATIO_MAX}: {'holds' if ratio <= RATIO_MAX else '**missed**'}).",
+        f"The same {SAME_BYTES >> 20} MiB in {many.case.messages} messages ({many.windows} "
+        f"windows) and in {few.case.messages} ({few.windows}): {_cpu_per_gb(many):.2f} and "
+        f"{_cpu_per_gb(few):.2f} processor seconds a GB, ratio {ratio:.2f} (limit {RATIO_MAX}: "
+        f"{'holds' if ratio <= RATIO_MAX else '**missed**'}).",
         "",
         *table(header, [_row(each, fit) for each in measured]),
     ]

@@ -25,10 +25,13 @@ ROWS, COLUMNS = 32768, 32768  # bf16: 2 GiB
 BITS_PER_SECOND = 1_000_000_000
 LEAST = 0.95
 
-LEGEND = """Four workers with one device each, every one in a network namespace of its own behind a veth pair of MTU 9000 with `tbf` of 1 Gbit/s in either direction; the server beside them.
-A state of 2 GiB, `bf16[32768,32768]`. *LB* is the plan's lower bound: no plan is faster over NICs of 125,000,000 bytes a second; Ethernet's, IP's and TCP's headers, 0.8 %, are in the
-wall time. *Transfer* is from the first grant to the last host that verified: it includes all hashing. Medians of {moves} moves after one that is not counted.
-All workers share this machine's {cores} cores. Load average before: {load}."""
+LEGEND = """Four workers with one device each, every one in a network namespace of its own behind a
+veth pair of MTU 9000 with `tbf` of 1 Gbit/s in either direction; the server beside them. A state of
+2 GiB, `bf16[32768,32768]`. *LB* is the plan's lower bound: no plan is faster over NICs of
+125,000,000 bytes a second; Ethernet's, IP's and TCP's headers, 0.8 %, are in the wall time.
+*Transfer* is from the first grant to the last host that verified: it includes all hashing. Medians
+of {moves} moves after one that is not counted. All workers share this machine's {cores} cores. Load
+average before: {load}."""
 
 
 @dataclasses.dataclass

@@ -20,12 +20,15 @@ HOSTS_BEFORE = pathlib.Path(__file__).with_name("hosts_before.json")
 
 PROGRAM_FIGURES = ["program_seconds", "expansion_seconds", "program_wire_bytes"]
 
-LEGEND = """Planning is CPU time of one thread from a decoded `PlanSpec` to a plan ready to serve (front ends, validation, canonical form, fingerprint,
-atoms, routing, striping, windows, memory), nothing cached: the least of {repetitions} averages, each over many plans, in {passes} passes over
-all cases; *first* is the very first plan of a fresh process. LB is the least seconds that any plan can take, T0 the least without third hosts; *busiest* the bytes through
-the busiest NIC in its busier direction, Q its seconds ÷ LB, *price* the schedule's predicted seconds ÷ those of the busiest NIC. *Peak* is
-the most that one device holds. Plan is the plan in memory, spec the request on the wire; a program is what one host is told of the plan,
-which its worker expands. Peers' figures were measured by their makers, or with their own code where a note says so."""
+LEGEND = """Planning is CPU time of one thread from a decoded `PlanSpec` to a plan ready to serve
+(front ends, validation, canonical form, fingerprint, atoms, routing, striping, windows, memory),
+nothing cached: the least of {repetitions} averages, each over many plans, in {passes} passes over
+all cases; *first* is the very first plan of a fresh process. LB is the least seconds that any plan
+can take, T0 the least without third hosts; *busiest* the bytes through the busiest NIC in its
+busier direction, Q its seconds ÷ LB, *price* the schedule's predicted seconds ÷ those of the
+busiest NIC. *Peak* is the most that one device holds. Plan is the plan in memory, spec the request
+on the wire; a program is what one host is told of the plan, which its worker expands. Peers'
+figures were measured by their makers, or with their own code where a note says so."""
 
 
 def run(binary, name, *options):
@@ -175,11 +178,16 @@ def over_messages_limit(r):
     return r["operations"] / limit if limit else 0.0
 
 
-HOSTS_LEGEND = """The cases of models and flat states on hosts of 1 to 72 devices, dealt to hosts in order; the last host may be partial. One NIC of 50 GB/s a device, fabric 450 GB/s on
-hosts of up to 8 devices, 900 above. Meshes and Tenplex's cases are on the hosts that they have. B is what the busiest link of the plan takes, fabric included; *schedule* the predicted seconds as if
-messages cost only their bytes, *predicted* with the costs of messages and of posting them on one thread a host, NCCL's as assumed; *a thread a device*: the same of the plan where each device has a
-thread that posts. Short plans, for which hand-overs of 50 µs count (B < 100 hops), have a wider limit: max(1.05 B, B + 2√(d·B·α) + 2α). The fabric bound is that of plans which, like these, send a
-host nothing that it holds. Messages have as limit 1.1 times the median over 16 numberings of hosts at commit 6489d01f (hosts_before.json) where the schedule of that commit was within 2 % of B; elsewhere
+HOSTS_LEGEND = """The cases of models and flat states on hosts of 1 to 72 devices, dealt to hosts in
+order; the last host may be partial. One NIC of 50 GB/s a device, fabric 450 GB/s on hosts of up to
+8 devices, 900 above. Meshes and Tenplex's cases are on the hosts that they have. B is what the
+busiest link of the plan takes, fabric included; *schedule* the predicted seconds as if messages
+cost only their bytes, *predicted* with the costs of messages and of posting them on one thread a
+host, NCCL's as assumed; *a thread a device*: the same of the plan where each device has a thread
+that posts. Short plans, for which hand-overs of 50 µs count (B < 100 hops), have a wider limit:
+max(1.05 B, B + 2√(d·B·α) + 2α). The fabric bound is that of plans which, like these, send a host
+nothing that it holds. Messages have as limit 1.1 times the median over 16 numberings of hosts at
+commit 6489d01f (hosts_before.json) where the schedule of that commit was within 2 % of B; elsewhere
 1.2 times the larger of the pairs of devices and bytes ÷ 4 MiB."""
 
 
@@ -202,8 +210,11 @@ HOSTS_COLUMNS = [
 ]
 
 
-HOSTS_MISSES = """Predictions are over the limit, even with a thread for each device, where relays need many parts to keep their filling within 2 % and some device has a message of each of many pairs in every part. *One message a pair* is what the busiest NIC
-would take with one message for each of its pairs in the whole plan: where that is within the limit, the pairs alone do not force the prediction over it."""
+HOSTS_MISSES = """Predictions are over the limit, even with a thread for each device, where relays
+need many parts to keep their filling within 2 % and some device has a message of each of many pairs
+in every part. *One message a pair* is what the busiest NIC would take with one message for each of
+its pairs in the whole plan: where that is within the limit, the pairs alone do not force the
+prediction over it."""
 
 
 def misses_lines(long, cases):
@@ -251,8 +262,10 @@ def misses_lines(long, cases):
     return lines
 
 
-MESSAGES_MISSES = """Messages are over their limit in these cases. The flat states have one round of messages above 16 MiB; the commit before had two rounds of half as many parts on hosts of 64 alone, because it
-counted the pairs of a host, not of a device. DeepSeek-V3 on hosts of 4 had 6.3 million then, in a longer schedule. Why Llama-70B on hosts of 72 has twice as many was not looked at."""
+MESSAGES_MISSES = """Messages are over their limit in these cases. The flat states have one round of
+messages above 16 MiB; the commit before had two rounds of half as many parts on hosts of 64 alone,
+because it counted the pairs of a host, not of a device. DeepSeek-V3 on hosts of 4 had 6.3 million
+then, in a longer schedule. Why Llama-70B on hosts of 72 has twice as many was not looked at."""
 
 
 def hosts_lines(cases):
@@ -270,7 +283,8 @@ def hosts_lines(cases):
             max((r["schedule_seconds"] / schedule_limit(r) for r in short if needed(r)), default=0),
         ),
         (
-            "predicted ÷ B, long plans, one posting thread a device unless it holds with one a host: largest",
+            "predicted ÷ B, long plans, one posting thread a device unless it holds with one a "
+            "host: largest",
             PREDICTED_MAX,
             max(map(predicted_at_best, long)),
         ),

@@ -77,11 +77,10 @@ process, exchanges between processes included.
 before it is deleted. *memcpy*: as many bytes, on all processes at once, into memory that is there.
 *remesh*: the memory of each save is reserved in the background after the save before; *cold*: it is
 not (`reserve=False`). *disk*: files that stay in the page cache: nothing waits for the disk, and
-restores read memory. Between two measurements everything is written back.
-*restored*: the call. *and read*: until each page was read once, too, for remesh maps pages, which
-costs when they are first read. *processors*: seconds of the processes + of server and workers, those
-of reserving the next save's memory among them.
-*peak tmpfs*: of two saves, one after the other, from nothing.
+restores read memory. Between two measurements everything is written back. *restored*: the call.
+*and read*: until each page was read once, too, for remesh maps pages, which costs when they are
+first read. *processors*: seconds of the processes + of server and workers, those of reserving the
+next save's memory among them. *peak tmpfs*: of two saves, one after the other, from nothing.
 
 Load average before: {load}; during it other programs used {others:.2f} cores.{busy}"""
 

@@ -34,14 +34,20 @@ SMALL_ARRAYS, SMALL_BYTES = 8000, 12 << 10
 PHASES = ("reserving", "fetching", "opening", "transferring", "verifying", "verified", "committing")
 ROWS_AND_COLUMNS = ("{devices=[4,1]<=[4]}", "{devices=[1,4]<=[4]}")
 
-LEGEND = """`remesh-server`, `remesh-worker`s (default settings) and the caller share this machine's {cores} cores. Medians of {moves} moves after two that are not
-counted (best in parentheses): the first ones make memory that later ones use again. MPI: one `MPI_Alltoallw` of subarrays into memory that is there, without digests, over
-shared memory (one host) or `--mca btl tcp,self` (four); best and median of as many rounds, in the same run. Every byte of ours is hashed where it is read and where it arrives. If a trainer
-has the source open, it is hashed once more before the commit; *with the source open* are {open_moves} more moves during which the caller opens the source's files every 5 ms. *Processor seconds* are the workers', which on a machine that does other things as well say more than wall time.
-Load average before: {load}."""
+LEGEND = """`remesh-server`, `remesh-worker`s (default settings) and the caller share this machine's
+{cores} cores. Medians of {moves} moves after two that are not counted (best in parentheses): the
+first ones make memory that later ones use again. MPI: one `MPI_Alltoallw` of subarrays into memory
+that is there, without digests, over shared memory (one host) or `--mca btl tcp,self` (four); best
+and median of as many rounds, in the same run. Every byte of ours is hashed where it is read and
+where it arrives. If a trainer has the source open, it is hashed once more before the commit; *with
+the source open* are {open_moves} more moves during which the caller opens the source's files every
+5 ms. *Processor seconds* are the workers', which on a machine that does other things as well say
+more than wall time. Load average before: {load}."""
 
-BOUNDS = """What a byte costs, in the order of its way: hashed at its origin; copied from there, in rows of a page or more, into the socket; out of it into its place; hashed there.
-Shorter rows are packed before and unpacked after. A byte inside a host: gathered, hashed and put in its place, 16 KiB at a time."""
+BOUNDS = """What a byte costs, in the order of its way: hashed at its origin; copied from there, in
+rows of a page or more, into the socket; out of it into its place; hashed there. Shorter rows are
+packed before and unpacked after. A byte inside a host: gathered, hashed and put in its place, 16
+KiB at a time."""
 
 
 @dataclasses.dataclass
@@ -146,7 +152,8 @@ def _figures(case, moves, open_moves, theirs):
         ours = statistics.median(move["transfer_seconds"] for move in moves)
         yield [
             "**transfer ÷ MPI**",
-            f"{ours / statistics.median(m[0] for m in theirs):.2f} ({min(m['transfer_seconds'] for m in moves) / min(m[0] for m in theirs):.2f})",
+            f"{ours / statistics.median(m[0] for m in theirs):.2f} "
+            f"({min(m['transfer_seconds'] for m in moves) / min(m[0] for m in theirs):.2f})",
         ]
     yield row(
         "request to commit ÷ transfer", lambda m: m["seconds"] / m["transfer_seconds"], "{:.2f}"

@@ -30,10 +30,12 @@ LIMITED_MEMBERS = 10000
 SETTINGS = ["keepalive_timeout: 60s"]  # one process answers for all members, and may be slow
 SAVE_BYTES = (64, 1024)  # that each process brings to an exchange of outcomes, and that all get
 
-LEGEND = """A real `remesh-server` on one core, with its SQLite journal, and all members of one world in one process beside it, on another core if there is
-one: a Join stream for each over at most 200 connections. Seconds are those from a round's first call to its last answer, the members' own time included: median, worst of {rounds}
-rounds. CPU is that of the server's process, for a round. *A save's exchange*: member 0 gets {sent} bytes of each, and all get {received} bytes of it. Resident: the server's peak
-since its start. Load average before: {load}."""
+LEGEND = """A real `remesh-server` on one core, with its SQLite journal, and all members of one
+world in one process beside it, on another core if there is one: a Join stream for each over at most
+200 connections. Seconds are those from a round's first call to its last answer, the members' own
+time included: median, worst of {rounds} rounds. CPU is that of the server's process, for a round.
+*A save's exchange*: member 0 gets {sent} bytes of each, and all get {received} bytes of it.
+Resident: the server's peak since its start. Load average before: {load}."""
 
 
 def measure(build, arguments):

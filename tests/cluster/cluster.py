@@ -250,8 +250,10 @@ class Cluster:
             [
                 "sh",
                 "-c",
-                f"while :; do {self.programs}/kubectl --kubeconfig={self.kubeconfig} get services --all-namespaces --watch "
-                "--output='jsonpath={.spec.clusterIP} {.metadata.name}.{.metadata.namespace}{\"\\n\"}'; sleep 1; done",
+                f"while :; do {self.programs}/kubectl --kubeconfig={self.kubeconfig} get services "
+                "--all-namespaces --watch "
+                "--output='jsonpath={.spec.clusterIP} "
+                '{.metadata.name}.{.metadata.namespace}{"\\n"}\'; sleep 1; done',
             ],
             self.root / "logs" / "services.log",
         )

@@ -32,7 +32,8 @@ def run(
     )
     if check and done.returncode != 0:
         raise RuntimeError(
-            f"{' '.join(map(str, argv))[:300]}: exit code {done.returncode}\n{done.stdout[-2000:]}{done.stderr[-4000:]}"
+            f"{' '.join(map(str, argv))[:300]}: exit code "
+            f"{done.returncode}\n{done.stdout[-2000:]}{done.stderr[-4000:]}"
         )
     return done
 

@@ -32,7 +32,10 @@ def as_a_new_user(r):
     assert all(host in words for host in r.hosts), words  # helm test lists the workers
     seconds = _run_jobset(r)
     _remove(r, text)
-    return f"README's commands, but for {', '.join(SMALLER.values())}; trainers of trainer-jobset.yaml moved and read their state in {seconds} s; removed"
+    return (
+        f"README's commands, but for {', '.join(SMALLER.values())}; trainers of "
+        f"trainer-jobset.yaml moved and read their state in {seconds} s; removed"
+    )
 
 
 def _prepare_nodes(r) -> None:
@@ -50,7 +53,8 @@ def _prepare_nodes(r) -> None:
             json.dumps({"status": {"capacity": {"nvidia.com/gpu": str(GPUS)}}}),
         )
         for name in (IMAGE, f"trainer:{IMAGE.split(':')[1]}"):
-            target = f"{REGISTRY}/{'remesh:' + IMAGE.split(':')[1] if name == IMAGE else 'jax-trainer:1'}"
+            pushed = f"remesh:{IMAGE.split(':')[1]}" if name == IMAGE else "jax-trainer:1"
+            target = f"{REGISTRY}/{pushed}"
             node.machine.run(
                 "ctr",
                 "--namespace",

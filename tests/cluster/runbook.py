@@ -15,7 +15,8 @@ exec {kubectl} --kubeconfig={kubeconfig} "$@"
 """
 # Where docs/runbooks/README.md says that remeshctl is called.
 _REMESHCTL = """#!/bin/sh
-exec {kubectl} --kubeconfig={kubeconfig} -n remesh exec -i remesh-server-0 -- env REMESH_SERVER=localhost:7070 remeshctl "$@"
+exec {kubectl} --kubeconfig={kubeconfig} -n remesh exec -i remesh-server-0 -- \\
+  env REMESH_SERVER=localhost:7070 remeshctl "$@"
 """
 
 

@@ -99,7 +99,10 @@ def upgrade_in_mid_move(r):
             run("tc", "qdisc", "del", "dev", f"v{node.name}", "root")
     r.upgrade()  # without the last round's annotation: later steps' upgrades replace no pod
     r.wait_attached()
-    return f"{UPGRADES} times: {ended['SUCCEEDED']} SUCCEEDED, {ended['FAILED']} FAILED, the files equal each time"
+    return (
+        f"{UPGRADES} times: {ended['SUCCEEDED']} SUCCEEDED, {ended['FAILED']} FAILED, the files "
+        "equal each time"
+    )
 
 
 def _phase(r, name):
@@ -141,7 +144,10 @@ def kill_server(r):
     r.check()
     whole, own = zip(*measured)
     load = pathlib.Path("/proc/loadavg").read_text().split()[0]
-    return f"{_spread(whole)}; from the new process's first answer on {_spread(own)}; load {load} on {os.cpu_count()} cores"
+    return (
+        f"{_spread(whole)}; from the new process's first answer on {_spread(own)}; load {load} on "
+        f"{os.cpu_count()} cores"
+    )
 
 
 def delete_server_pod(r):
@@ -468,7 +474,10 @@ def _words(done) -> str:
 
 
 def _spread(seconds) -> str:
-    return f"attached after {statistics.median(seconds):.1f} s (median), {max(seconds):.1f} s (maximum) of {len(seconds)}"
+    return (
+        f"attached after {statistics.median(seconds):.1f} s (median), {max(seconds):.1f} s "
+        f"(maximum) of {len(seconds)}"
+    )
 
 
 STEPS = [

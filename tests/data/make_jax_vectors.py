@@ -157,7 +157,8 @@ FIXED_TEXTS = [
     "{devices=[2, 2] <= [4]}",
     "{devices=[1,1]<=[1]}",
     "{shard_like 4 replicated}",
-    "{{replicated}, {maximal device=1}, {devices=[2]<=[2]},{replicated},{manual},{replicated},{unknown}}",
+    "{{replicated}, {maximal device=1}, "
+    "{devices=[2]<=[2]},{replicated},{manual},{replicated},{unknown}}",
     '{replicated metadata={{op_name="a"},{op_name="b"}}}',
     "{mesh['a'=2,'b'=4], [{'a'}, {'b'}]}",
     "{mesh['a'=2,'b'=4], [{'a'}, {}], replicated={'b'}}",

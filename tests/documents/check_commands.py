@@ -15,7 +15,8 @@ import sys
 
 BLOCK = re.compile(r"(?ms)^```(\w*)[^\n]*\n(.*?)^```")
 COMMAND = re.compile(
-    r"(?m)^(?:[A-Z_]+=\S+ )*(?:sudo )?(?:remesh\S*|kubectl|helm|scripts/\S+|export|pip|srun|torchrun|python3?|\S+/bin/\S+) "
+    r"(?m)^(?:[A-Z_]+=\S+ )*(?:sudo "
+    r")?(?:remesh\S*|kubectl|helm|scripts/\S+|export|pip|srun|torchrun|python3?|\S+/bin/\S+) "
 )
 MARK = re.compile(r"<!-- Commands: (.*?) -->", re.S)
 

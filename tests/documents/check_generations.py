@@ -28,7 +28,10 @@ def found(root: pathlib.Path):
             continue
         text = (root / name).read_text(errors="replace")
         for match in COMPUTED.finditer(text):
-            yield f"{name}:{text.count(chr(10), 0, match.start()) + 1}: {match.group()}: say execution.target_generation"
+            yield (
+                f"{name}:{text.count(chr(10), 0, match.start()) + 1}: {match.group()}: say "
+                "execution.target_generation"
+            )
 
 
 def main() -> int:

@@ -22,7 +22,8 @@ def rules(table: pathlib.Path):
         cells = [cell.strip() for cell in line.split(" | " if line.count(" | ") == 2 else " |")]
         if len(cells) != 3 or not cells[1]:
             raise SystemExit(
-                f"{TABLE}:{number}: a rule has three columns: word | say instead | where it may stand"
+                f"{TABLE}:{number}: a rule has three columns: word | say instead | where it may "
+                "stand"
             )
         yield re.compile(rf"\b(?:{cells[0]})\b"), cells[1], cells[2].split()
 

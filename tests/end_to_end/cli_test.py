@@ -298,7 +298,8 @@ class CommandTest(CommandCase):
         lines = [
             f"device_lists: {{some: {{ids: {ids}}}}}",
             "shardings:",
-            f"  columns: {{hlo_text: '{{devices=[1,{count}]<=[{count}]}}', devices: {{ref: some}}}}",
+            "  columns: "
+            f"{{hlo_text: '{{devices=[1,{count}]<=[{count}]}}', devices: {{ref: some}}}}",
             "  whole: {hlo_text: '{replicated}', devices: {ref: some}}",
             "arrays:",
         ]

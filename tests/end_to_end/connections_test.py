@@ -41,7 +41,8 @@ def limited_binaries(folder: pathlib.Path) -> pathlib.Path:
     for name in ["remesh-server", "remesh-worker"]:
         script = folder / name
         script.write_text(
-            f'#!/bin/sh\nulimit -Sn {FILES_MAX // 2}\nulimit -Hn {FILES_MAX}\nexec "{BIN_DIR / name}" "$@"\n'
+            f"#!/bin/sh\nulimit -Sn {FILES_MAX // 2}\nulimit -Hn {FILES_MAX}\nexec "
+            f'"{BIN_DIR / name}" "$@"\n'
         )
         script.chmod(0o755)
     return folder

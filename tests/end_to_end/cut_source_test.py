@@ -248,7 +248,8 @@ class CutSourceTest(ClusterTest):
 
     def _print(self, seconds: float) -> None:
         print(
-            f"\n{CUTS} cuts and holes, seed {SEED}; an undisturbed move takes {seconds:.2f} s\n| moment of the cut | moves | ended |\n|---|---|---|"
+            f"\n{CUTS} cuts and holes, seed {SEED}; an undisturbed move takes {seconds:.2f} s\n| "
+            "moment of the cut | moves | ended |\n|---|---|---|"
         )
         for moment, outcomes in sorted(self.outcomes.items()):
             print(f"| {moment} | {outcomes.total()} | {_counts(outcomes)} |")

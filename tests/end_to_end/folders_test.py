@@ -82,7 +82,8 @@ class FoldersTest(unittest.TestCase):
             TRAINER,
             "sh",
             "-c",
-            f"touch {loot}; chmod 666 {loot}; cd {self.buffers}; mv agent {self.home}/agent; ln -s {loot} agent",
+            f"touch {loot}; chmod 666 {loot}; cd {self.buffers}; mv agent {self.home}/agent; ln "
+            f"-s {loot} agent",
         )
         self._create_and_put()
         self._move("{devices=[1]<=[1]}", [1])

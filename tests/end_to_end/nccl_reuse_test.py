@@ -31,7 +31,8 @@ class NcclReuseTest(ClusterTest):
                 int(
                     float(
                         re.search(
-                            rf'^remesh_worker_nccl_communicators_total{{outcome="{outcome}"}} (\S+)$',
+                            rf'^remesh_worker_nccl_communicators_total{{outcome="{outcome}"}} '
+                            r"(\S+)$",
                             text,
                             re.M,
                         )[1]

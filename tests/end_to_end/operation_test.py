@@ -109,7 +109,8 @@ class OperationTest(ClusterTest):
                 if process.name == "server":
                     file.write_text(
                         before
-                        + "tls_certificate_file: a\ntls_key_file: b\ntls_client_ca_file: c\ndata_encryption: aes-256-gcm\n"
+                        + "tls_certificate_file: a\ntls_key_file: b\ntls_client_ca_file: c\n"
+                        + "data_encryption: aes-256-gcm\n"
                     )
                     self.wait_until(
                         "keys would be sent in the clear",
@@ -161,7 +162,10 @@ class OperationTest(ClusterTest):
                 "--listen-address=0.0.0.0:0",
                 f"--join-token-file={tokens.name}",
             )
-            warning = r'level=warning msg="whoever reaches this address may join as a worker: set join_token_file" listen_address=0.0.0.0:0'
+            warning = (
+                r'level=warning msg="whoever reaches this address may join as a worker: set '
+                r'join_token_file" listen_address=0.0.0.0:0'
+            )
             self.assertRegex(self.log_of_a_server(everywhere), warning)
             for closed in [[everywhere, token_file], ["--listen-address=127.0.0.1:0"]]:
                 self.assertNotIn("may join as a worker", self.log_of_a_server(*closed))
@@ -259,7 +263,8 @@ class OperationTest(ClusterTest):
             self.wait_until(
                 "a line",
                 lambda: re.search(
-                    r"level=debug msg=request method=/remesh.v1.WorkerService/ListWorkers peer=\S+ code=OK seconds=",
+                    r"level=debug msg=request method=/remesh.v1.WorkerService/ListWorkers "
+                    r"peer=\S+ code=OK seconds=",
                     cluster.server.log.read_text(),
                 ),
             )
@@ -358,7 +363,8 @@ class OperationTest(ClusterTest):
         self.assertEqual(second.returncode, 1)
         self.assertEqual(
             second.stderr.splitlines()[-1],
-            f"remesh-server: listen_address: cannot listen on {self.cluster.server_address}: Address already in use (LISTEN_FAILED)",
+            f"remesh-server: listen_address: cannot listen on {self.cluster.server_address}: "
+            "Address already in use (LISTEN_FAILED)",
         )
         self.assertNotIn("gRPC", second.stderr)
 
@@ -387,7 +393,8 @@ class OperationTest(ClusterTest):
                 self.assertEqual(refused.returncode, 1)
                 self.assertRegex(
                     refused.stderr,
-                    rf"(no thread can be started|spare threads could be started).*RLIMIT_NPROC {limit}\b",
+                    r"(no thread can be started|spare threads could be started).*RLIMIT_NPROC "
+                    rf"{limit}\b",
                 )
 
 

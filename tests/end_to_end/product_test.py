@@ -42,7 +42,8 @@ class ProductTest(unittest.TestCase):
         self.assertEqual((worker.returncode, worker.stdout), (2, ""))
         self.assertRegex(
             worker.stderr,
-            '^flags: device: value "sim" must be host or cuda; simulated GPUs are in remesh-worker-sim, .*\n$',
+            '^flags: device: value "sim" must be host or cuda; simulated GPUs are in '
+            "remesh-worker-sim, .*\n$",
         )
 
     def test_help_does_not_offer_it(self):

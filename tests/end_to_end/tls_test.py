@@ -286,7 +286,8 @@ class TlsTest(harness.ClusterTest):
             f"{now}/tls.key",
         ]
         self.assertIn(
-            "it does not speak TLS; leave out tls_ca_file, tls_certificate_file and tls_key_file, or",
+            "it does not speak TLS; leave out tls_ca_file, tls_certificate_file and tls_key_file, "
+            "or",
             self.worker_log("tls", address, flags, "not attached"),
         )
         tls = self.folders["admin/test"].tls()

@@ -108,15 +108,18 @@ def _moves(options, lines):
         lines,
         "Two workers on one GPU, by NCCL over loopback",
         result,
-        f"{result.stdout.count('... ok') + len(re.findall('^ok$', result.stdout, re.M))} tests of tests/gpu/moves_test.py in "
-        f"{time.monotonic() - started:.0f} s: every element after moves of every element width, a cancel and a `kill -9` "
-        "of a worker with kernels in flight.",
+        f"{result.stdout.count('... ok') + len(re.findall('^ok$', result.stdout, re.M))} tests of "
+        f"tests/gpu/moves_test.py in {time.monotonic() - started:.0f} s: every element after "
+        "moves of every element width, a cancel and a `kill -9` of a worker with kernels in "
+        "flight.",
     )
     moves = re.findall(r"(805 MB, move \d+): ([\d.]+) s, transfer ([\d.]+) s", result.stdout)
     lines += [
-        "Both workers share the GPU, which takes turns between their processes: no figure here says how fast NCCL is.",
+        "Both workers share the GPU, which takes turns between their processes: no figure here "
+        "says how fast NCCL is.",
         "",
-        "| rows ↔ columns; first in the GPU's own memory, then in pinned host memory | seconds, request to commit | of these transfer |",
+        "| rows ↔ columns; first in the GPU's own memory, then in pinned host memory | seconds, "
+        "request to commit | of these transfer |",
         "|---|---:|---:|",
         *(f"| {' | '.join(move)} |" for move in moves),
         "",
@@ -161,7 +164,8 @@ def _rates(options, lines):
         "| work | bytes of a row | GB/s | share of the plain copy | wanted |",
         "|---|---:|---:|---:|---:|",
         *(
-            f"| {work} | {row} | {rates[f'{work}/{row}'] / 1e9:.0f} | {rates[f'{work}/{row}'] / copy:.2f} | {wanted} |"
+            f"| {work} | {row} | {rates[f'{work}/{row}'] / 1e9:.0f} | "
+            f"{rates[f'{work}/{row}'] / copy:.2f} | {wanted} |"
             for work, row, wanted in SHARES
         ),
         "",

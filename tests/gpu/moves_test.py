@@ -66,7 +66,8 @@ class GpuMovesTest(ClusterTest):
                 ended.transfer_end_time.ToNanoseconds() - ended.transfer_start_time.ToNanoseconds()
             )
             print(
-                f"805 MB, move {generation}: {time.monotonic() - started:.2f} s, transfer {transfer / 1e9:.2f} s",
+                f"805 MB, move {generation}: {time.monotonic() - started:.2f} s, transfer "
+                f"{transfer / 1e9:.2f} s",
                 file=sys.stderr,
             )
         self.check_everywhere(name, 5, LARGE)

@@ -265,7 +265,10 @@ def namespace_breaches(root: pathlib.Path):
             for number, line in enumerate(path.read_text().splitlines(), 1):
                 match = NAMESPACE.match(line)
                 if match and match.group(1) != own and not match.group(1).startswith(own + "::"):
-                    yield f"{path.relative_to(root)}:{number}: {folder}/ may not declare in {match.group(1)}, only in {own}"
+                    yield (
+                        f"{path.relative_to(root)}:{number}: {folder}/ may not declare in "
+                        f"{match.group(1)}, only in {own}"
+                    )
 
 
 def main() -> int:

@@ -329,7 +329,10 @@ class AlertsTest(unittest.TestCase):
             self.check({"tests": [fires, silent]}, minutes)
 
     def test_no_server_at_all_is_one_that_is_down(self):
-        labels = 'alertname="RemeshServerDown", alertstate="firing", severity="critical", job="remesh-server"'
+        labels = (
+            'alertname="RemeshServerDown", alertstate="firing", severity="critical", '
+            'job="remesh-server"'
+        )
         self.check(
             {
                 "tests": [

@@ -14,7 +14,9 @@ from support import CHART, ROOT, faults_of_query, metric_table, run
 
 # Series that no board shows, and why.
 NOT_SHOWN = {
-    "remesh_plan_cache_computations_total": 'the count of remesh_planning_seconds{cache="miss"} and of plans made ahead',
+    "remesh_plan_cache_computations_total": (
+        'the count of remesh_planning_seconds{cache="miss"} and of plans made ahead'
+    ),
     "remesh_plan_precompute_queued_total": "made ahead, used and waiting say more",
     "remesh_plan_precompute_refused_total": "for who asked; the API says it",
     "remesh_owed_generations": "shown in bytes",

@@ -126,7 +126,8 @@ class RefusalTest(unittest.TestCase):
             ),
             (
                 "tls.caConfigMap: has no effect",
-                "tls.mode=files,tls.files.server.hostPath.path=/x,tls.files.worker.hostPath.path=/x,tls.caConfigMap=c",
+                "tls.mode=files,tls.files.server.hostPath.path=/x,"
+                "tls.files.worker.hostPath.path=/x,tls.caConfigMap=c",
             ),
         ]:
             with self.subTest(settings=settings):

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs the code of docs/training.md as it stands: document_process.py WHICH. See document_test.py."""
+"""Runs the code of docs/training.md as it stands: document_process.py WHICH. See
+document_test.py."""
 
 import pathlib
 import re

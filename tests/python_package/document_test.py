@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The code of docs/training.md, run as it stands. transformers is not installed here: its Trainer is
-a stand-in that calls the hooks of a TrainerCallback as transformers' documentation says."""
+"""The code of docs/training.md, run as it stands. transformers is not installed here: its Trainer
+is a stand-in that calls the hooks of a TrainerCallback as transformers' documentation says."""
 
 import pathlib
 import sys

@@ -74,13 +74,15 @@ class Suite:
             {"ProcessFailed: process 1: UNKNOWN (PROCESS_FAILED): ValueError: the disk is full"},
         )
         print(
-            f"raised by all after {max(self.each('seconds')):.3f} s; a barrier takes {max(self.each('barrier_seconds')):.3f} s",
+            f"raised by all after {max(self.each('seconds')):.3f} s; a barrier takes "
+            f"{max(self.each('barrier_seconds')):.3f} s",
             flush=True,
         )
         self.assertEqual(
             set(self.each("refusal")),
             {
-                "NoRoom: process 2: RESOURCE_EXHAUSTED (MEMORY_EXHAUSTED): no room [host=b needed_bytes=7]"
+                "NoRoom: process 2: RESOURCE_EXHAUSTED (MEMORY_EXHAUSTED): no room [host=b "
+                "needed_bytes=7]"
             },
         )
 
@@ -101,13 +103,13 @@ class Suite:
             self.assertEqual(said["axis"], sum(range(1, PROCESSES + 1)))
             self.assertEqual(
                 said["a bit"],
-                "ValuesDiffer: FAILED_PRECONDITION (VALUES_DIFFER): seed: 1 of 2 leaves differ, the first is "
-                "w.0 (bool[]): processes 0-1 | 2",
+                "ValuesDiffer: FAILED_PRECONDITION (VALUES_DIFFER): seed: 1 of 2 leaves differ, "
+                "the first is w.0 (bool[]): processes 0-1 | 2",
             )
             self.assertEqual(
                 said["devices"],
-                "ValuesDiffer: FAILED_PRECONDITION (VALUES_DIFFER): devices: processes 0-1 | 2 have different "
-                "lists: at 1 process 0 has 1, process 2 has 2",
+                "ValuesDiffer: FAILED_PRECONDITION (VALUES_DIFFER): devices: processes 0-1 | 2 "
+                "have different lists: at 1 process 0 has 1, process 2 has 2",
             )
             self.assertRegex(said["names"], "^NameMismatch: ")
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Saves a flax.nnx module that trains by optax, with dropout's PRNG keys, from one mesh and restores it to another, in one process of 8
-devices. Prints how many leaves had the same bits, and the loss of the next step, which a copy that was never saved has too.
-"""
+"""Saves a flax.nnx module that trains by optax, with dropout's PRNG keys, from one mesh and
+restores it to another, in one process of 8 devices. Prints how many leaves had the same bits, and
+the loss of the next step, which a copy that was never saved has too."""
 
 import json
 from functools import partial

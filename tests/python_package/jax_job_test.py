@@ -98,7 +98,8 @@ class JaxJobTest(unittest.TestCase):
         for each in failures:
             self.assertRegex(
                 each["error"],
-                "^ProcessFailed: process 0: .*(the disk is full|more: value of object cannot be saved)",
+                "^ProcessFailed: process 0: .*(the disk is full|more: value of object cannot be "
+                "saved)",
             )
             print(f"{each['failed']}: raised by all after {each['seconds']:.3f} s", flush=True)
 
@@ -121,8 +122,8 @@ class JaxJobTest(unittest.TestCase):
                 ours, files, f"step {step}: another loss than after a restore from the files"
             )
         print(
-            f"restored step {found['restored']} of {saved_by} processes, digest {found['digests'][0]}, "
-            f"losses of {len(losses)} steps equal, {found['seconds']}",
+            f"restored step {found['restored']} of {saved_by} processes, digest "
+            f"{found['digests'][0]}, losses of {len(losses)} steps equal, {found['seconds']}",
             flush=True,
         )
 

@@ -103,8 +103,8 @@ class TorchJobTest(unittest.TestCase):
                 ours, files, f"step {step}: another loss than after a restore from the files"
             )
         print(
-            f"restored step {found['restored']} of {saved_by} processes, digest {found['digests'][0]}, "
-            f"losses of {len(losses)} steps equal, {found['seconds']}",
+            f"restored step {found['restored']} of {saved_by} processes, digest "
+            f"{found['digests'][0]}, losses of {len(losses)} steps equal, {found['seconds']}",
             flush=True,
         )
 

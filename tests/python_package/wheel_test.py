@@ -17,7 +17,8 @@ import importlib.metadata, pathlib, pkgutil, remesh
 assert (pathlib.Path(remesh.__file__).parent / "py.typed").exists()
 assert remesh.__version__ == importlib.metadata.version("remesh")
 for module in pkgutil.walk_packages(remesh.__path__, "remesh."):
-    if module.name != "remesh.demo.__main__" and not module.name.startswith(("remesh.jax", "remesh.torch")):
+    needs_framework = module.name.startswith(("remesh.jax", "remesh.torch"))
+    if module.name != "remesh.demo.__main__" and not needs_framework:
         importlib.import_module(module.name)
 import google.protobuf
 print(google.protobuf.__version__)

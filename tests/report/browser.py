@@ -121,10 +121,10 @@ class Browser:
         return self.run(f"document.getElementById('{of_id}').textContent")
 
     def hover(self, selector: str):
-        x, y = self.run(
-            f"""(() => {{ const e = document.querySelector({selector!r}); e.scrollIntoView({{block: 'center'}});
-            const b = e.getBoundingClientRect(); return [b.x + b.width / 2, b.y + b.height / 2]; }})()"""
-        )
+        x, y = self.run(f"""(() => {{
+            const e = document.querySelector({selector!r}); e.scrollIntoView({{block: 'center'}});
+            const b = e.getBoundingClientRect();
+            return [b.x + b.width / 2, b.y + b.height / 2]; }})()""")
         self.call("Input.dispatchMouseEvent", type="mouseMoved", x=x, y=y)
 
     def press(self, key: str):

@@ -136,10 +136,10 @@ class PageTest(unittest.TestCase):
         )
 
     def texts_beyond_their_card(self) -> list[str]:
-        return self.browser.run(
-            """[...document.querySelectorAll('section *')].filter(e => e.checkVisibility() && !e.closest('.hidden') &&
-            e.getBoundingClientRect().right > e.closest('section').getBoundingClientRect().right).map(e => e.outerHTML.slice(0, 80))"""
-        )
+        return self.browser.run("""[...document.querySelectorAll('section *')]
+            .filter(e => e.checkVisibility() && !e.closest('.hidden') &&
+            e.getBoundingClientRect().right > e.closest('section').getBoundingClientRect().right)
+            .map(e => e.outerHTML.slice(0, 80))""")
 
     def cells(self, kind: str) -> int:
         """How many cells of the heat map are drawn: runs of equal ones are one shape."""
@@ -163,13 +163,15 @@ class PageTest(unittest.TestCase):
         self.assertIn("12.29 kB", self.browser.text("figures"))
         self.assertRegex(
             self.browser.text("domains"),
-            r"4 hosts alike\s*a … d\s*3\.072 kB\s*3\.072 µs\s*binds\s*3\.072 kB\s*3\.072 µs\s*binds\s*1 GB/s",
+            r"4 hosts alike\s*a … d\s*3\.072 kB\s*3\.072 µs\s*binds\s*3\.072 kB\s*3\.072 "
+            r"µs\s*binds\s*1 GB/s",
         )
 
     def test_messages_inside_hosts_do_not_cross_the_network(self):
         self.open(spec(["a"]))
         crossing = self.browser.run(
-            "[...document.querySelectorAll('#figures div')].find(d => d.textContent.includes('Crosses')).textContent"
+            "[...document.querySelectorAll('#figures div')].find(d => "
+            "d.textContent.includes('Crosses')).textContent"
         )
         self.assertIn("0 B", crossing)
         self.assertNotIn("message", crossing)
@@ -370,7 +372,8 @@ class PageTest(unittest.TestCase):
     def test_terms_are_explained_on_hover_and_focus(self):
         self.open(spec(["a", "b"]))
         unknown = self.browser.run(
-            "[...document.querySelectorAll('[data-term]')].filter(e => !terms[e.dataset.term]).length"
+            "[...document.querySelectorAll('[data-term]')].filter(e => "
+            "!terms[e.dataset.term]).length"
         )
         self.assertEqual(unknown, 0)
         self.assertFalse(self.browser.run("document.getElementById('tip').checkVisibility()"))
@@ -393,10 +396,9 @@ class PageTest(unittest.TestCase):
             self.browser.open(self.folder / "plan.html", width=390)
             self.assertLessEqual(self.browser.run("document.documentElement.scrollWidth"), 390)
             self.assertEqual(self.texts_beyond_their_card(), [])
-            small = self.browser.run(
-                """[...document.querySelectorAll('main *')].filter(e => e.checkVisibility() && !e.childElementCount &&
-                e.textContent && parseFloat(getComputedStyle(e).fontSize) < 11).length"""
-            )
+            small = self.browser.run("""[...document.querySelectorAll('main *')]
+                .filter(e => e.checkVisibility() && !e.childElementCount &&
+                e.textContent && parseFloat(getComputedStyle(e).fontSize) < 11).length""")
             self.assertEqual(small, 0)
 
     def test_texts_have_contrast_in_light_and_dark(self):
@@ -404,7 +406,8 @@ class PageTest(unittest.TestCase):
             self.open(spec(["a", "b"]), dark=dark)
             colour = {
                 name: self.browser.run(
-                    f"getComputedStyle(document.documentElement).getPropertyValue('--{name}').trim()"
+                    "getComputedStyle(document.documentElement)"
+                    f".getPropertyValue('--{name}').trim()"
                 )
                 for name in (
                     "ground",

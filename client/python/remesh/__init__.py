@@ -8,7 +8,8 @@
     remesh.coordination  what all processes agree on: JAX's multihost_utils, exact
     remesh.group      a world of processes, and how they agree; server_group.py: by the server
     remesh.jax        Job: a JAX job that outlives its processes
-    remesh.job        the same for any framework; storage and names: who stores which box, and what saves are called
+    remesh.job        the same for any framework; storage and names: who stores which box, and what
+                      saves are called
     remesh.launch     remesh launch: a program in several processes, again after a death
     remesh.testing    LocalCluster: a server and workers on this machine
     remesh.trainer    Trainer: the same for one host in one class, with lend()

@@ -163,7 +163,8 @@ class Client:
         if not created.proto.write_once:  # a server that ignores what it does not know
             created.delete()
             raise errors.ServerTooOld(
-                f"{created.name}: the server does not know states that are written once: replace it by a newer version",
+                f"{created.name}: the server does not know states that are written once: replace "
+                "it by a newer version",
                 metadata={"state": created.name},
             )
         return created

@@ -44,7 +44,8 @@ class Tls:
         for field, variable in _VARIABLES.items():
             if not files[field]:
                 raise ValueError(
-                    f"{variable}: value '' must be set, as {', '.join(_VARIABLES.values())} must be all or none"
+                    f"{variable}: value '' must be set, as {', '.join(_VARIABLES.values())} must "
+                    "be all or none"
                 )
         return Tls(
             **files,

@@ -48,7 +48,8 @@ def load(name: Optional[str] = None) -> Dict[str, str]:
     for key in context:
         if key not in KEYS:
             raise ValueError(
-                f"{file}: contexts.{chosen}.{key} must not be here: the keys are {', '.join(sorted(KEYS))}"
+                f"{file}: contexts.{chosen}.{key} must not be here: the keys are "
+                f"{', '.join(sorted(KEYS))}"
             )
     return {
         key: str(file.parent / value) if key in _PATHS else str(value)

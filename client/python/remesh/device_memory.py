@@ -71,7 +71,8 @@ def receive_handle(worker_socket: str, token: str) -> int:
         for descriptor in descriptors:
             os.close(descriptor)
         raise ConnectionError(
-            f"{worker_socket}.handles: {answer.decode(errors='replace') or 'closed without an answer'}"
+            f"{worker_socket}.handles: "
+            f"{answer.decode(errors='replace') or 'closed without an answer'}"
         )
     return descriptors[0]
 
@@ -299,7 +300,8 @@ class _Driver:
             if uuid == self.uuid(device):
                 return device
         raise RuntimeError(
-            f"the worker's buffers are on {uuid}, which this process does not see (CUDA_VISIBLE_DEVICES?)"
+            f"the worker's buffers are on {uuid}, which this process does not see "
+            "(CUDA_VISIBLE_DEVICES?)"
         )
 
     def uuid(self, device: int) -> str:

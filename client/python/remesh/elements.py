@@ -63,7 +63,8 @@ def bit_width(element_type: str) -> int:
     """Bits of one element in memory."""
     if element_type not in BIT_WIDTHS:
         raise ValueError(
-            f"element_type: value {element_type!r} must be an XLA element type such as bf16, f32 or s4"
+            f"element_type: value {element_type!r} must be an XLA element type such as bf16, f32 "
+            "or s4"
         )
     return BIT_WIDTHS[element_type]
 

@@ -222,8 +222,8 @@ class WorkerTooOld(RemeshError):
 
 
 class ServerTooOld(RemeshError):
-    """The server does not know what was asked of it: it must be replaced by a newer version. Nothing
-    was written."""
+    """The server does not know what was asked of it: it must be replaced by a newer version.
+    Nothing was written."""
 
     reasons = ("SERVER_TOO_OLD",)
 

@@ -154,11 +154,13 @@ def memories_of(tensors: Sequence[TensorPlace]) -> Tuple[List[CudaTensorMemory],
         memory, offset = memories[index], address - base
         if offset + count > memory.bytes:
             raise ValueError(
-                f"{one.array}: {count} bytes at {address:#x} reach beyond the allocation that they begin in"
+                f"{one.array}: {count} bytes at {address:#x} reach beyond the allocation that they "
+                "begin in"
             )
         if offset % _ALIGNMENT:
             raise ValueError(
-                f"{one.array}: begins {offset} bytes into its allocation, must be a multiple of {_ALIGNMENT}"
+                f"{one.array}: begins {offset} bytes into its allocation, must be a multiple of "
+                f"{_ALIGNMENT}"
             )
         memory.tensors.append(one.tensor)
         places.append(Place(one.array, one.device, index, offset, one.box))
@@ -218,7 +220,8 @@ class Lease:
                 return False  # the worker is gone, and has no memory open
         if not answer:
             raise ConnectionError(
-                f"{self._worker_socket}.handles: the worker does not say whether it still has the memory that was lent"
+                f"{self._worker_socket}.handles: the worker does not say whether it still has the "
+                "memory that was lent"
             )
         return answer == "yes"
 
@@ -275,8 +278,8 @@ def _export(driver, address: int, base: int) -> int:
         driver.call("cuMemRetainAllocationHandle", ctypes.byref(handle), ctypes.c_void_p(base))
     except RuntimeError as error:
         raise ValueError(
-            f"memory at {address:#x} was made neither by cudaMalloc nor by CUDA's virtual memory management, "
-            f"and cannot be lent: {error}"
+            f"memory at {address:#x} was made neither by cudaMalloc nor by CUDA's virtual memory "
+            f"management, and cannot be lent: {error}"
         ) from error
     try:
         driver.call(
@@ -288,8 +291,8 @@ def _export(driver, address: int, base: int) -> int:
         )
     except RuntimeError as error:
         raise ValueError(
-            f"memory at {address:#x} was not made to be shared by a descriptor, or another process shares it with this one, "
-            f"and cannot be lent: {error}"
+            f"memory at {address:#x} was not made to be shared by a descriptor, or another process "
+            f"shares it with this one, and cannot be lent: {error}"
         ) from error
     finally:
         driver.try_call("cuMemRelease", handle)

@@ -46,7 +46,10 @@ class Mismatch:
     count: int  # wrong elements in the whole box
 
     def __str__(self):
-        return f"element {list(self.index)} holds {self.found:#x}, not {self.expected:#x} ({self.count} wrong in this box)"
+        return (
+            f"element {list(self.index)} holds {self.found:#x}, not {self.expected:#x} "
+            f"({self.count} wrong in this box)"
+        )
 
 
 def salt_count(element_type: str) -> int:

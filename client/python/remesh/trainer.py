@@ -196,7 +196,8 @@ class Trainer:
         while loan and loan.held(lambda: self._is_lent(state, loan.generation), give_up):
             if time.monotonic() > give_up:
                 raise TimeoutError(
-                    f"after {timeout_seconds:g} s the worker still has memory of {state} that it was lent; call again, or unseal() the state"
+                    f"after {timeout_seconds:g} s the worker still has memory of {state} that it "
+                    "was lent; call again, or unseal() the state"
                 )
             time.sleep(_PAUSE_SECONDS)
         if loan:
@@ -264,7 +265,10 @@ class Trainer:
                 )
                 if names
             ]
-            return f"{state} is READY; it is {'; '.join([state_pb2.State.Phase.Name(seen.phase), *hosts])}"
+            return (
+                f"{state} is READY; it is "
+                f"{'; '.join([state_pb2.State.Phase.Name(seen.phase), *hosts])}"
+            )
 
         with _with_tls_hint(), _waiting_until(awaited, timeout_seconds):
             for seen in calls.watch(
@@ -353,7 +357,7 @@ class Trainer:
                         self.local.GetShards(request, timeout=timeout_seconds).shards, buffers.READ
                     )
                 except (FileNotFoundError, ConnectionError):
-                    pass  # it was retired between the answer and the mapping: the next answer says so
+                    pass  # retired between the answer and the mapping: the next answer says so
             return self._map(
                 self.local.GetShards(request, timeout=timeout_seconds).shards, buffers.READ
             )

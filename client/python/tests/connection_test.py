@@ -10,7 +10,10 @@ from unittest import mock
 
 from remesh.connection import ServerConnection, Tls
 
-PEM = "-----BEGIN CERTIFICATE-----\n{}\n-----END CERTIFICATE-----\n-----BEGIN PRIVATE KEY-----\n-----END PRIVATE KEY-----\n"
+PEM = (
+    "-----BEGIN CERTIFICATE-----\n{}\n-----END CERTIFICATE-----\n-----BEGIN PRIVATE "
+    "KEY-----\n-----END PRIVATE KEY-----\n"
+)
 NAMES = {"REMESH_TLS_CA": "ca", "REMESH_TLS_CERT": "crt", "REMESH_TLS_KEY": "key"}
 
 

@@ -16,7 +16,8 @@ FILE = """
 current_context: one
 contexts:
   one: {server: "127.0.0.1:1"}
-  two: {server: "127.0.0.1:2", tls_ca: ca, tls_cert: /abs/crt, tls_key: key, tls_server_name: s, job: j}
+  two: {server: "127.0.0.1:2", tls_ca: ca, tls_cert: /abs/crt, tls_key: key, tls_server_name: s,
+    job: j}
 """
 
 

@@ -56,7 +56,8 @@ class GroupTest(unittest.TestCase):
         self.assertEqual(
             {str(error) for error in raised},
             {
-                "FAILED_PRECONDITION (VALUES_DIFFER): step: 2 different values: processes 0, 1: '0'; processes 2: '1' [name=step]"
+                "FAILED_PRECONDITION (VALUES_DIFFER): step: 2 different values: processes 0, 1: "
+                "'0'; processes 2: '1' [name=step]"
             },
         )
 

@@ -155,7 +155,10 @@ class LaunchTest(LaunchCase):
             world = self.world(size)
             seconds.append(time.monotonic() - killed)
         self.assertEqual(self.finish(), 0)
-        text = f"kill to the next world: median {statistics.median(seconds):.2f} s, worst {max(seconds):.2f} s"
+        text = (
+            f"kill to the next world: median {statistics.median(seconds):.2f} s, worst "
+            f"{max(seconds):.2f} s"
+        )
         print(text, flush=True)
 
     def test_too_few_are_left(self):

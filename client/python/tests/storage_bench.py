@@ -17,8 +17,8 @@ def main():
             start = time.perf_counter()
             message = make()
             print(
-                f"{len(arrays)} arrays, 4096 trainer devices, {devices} worker devices a host: {name}: "
-                f"{time.perf_counter() - start:.2f} s, {message.ByteSize()} bytes",
+                f"{len(arrays)} arrays, 4096 trainer devices, {devices} worker devices a host: "
+                f"{name}: {time.perf_counter() - start:.2f} s, {message.ByteSize()} bytes",
                 flush=True,
             )
 

@@ -8,8 +8,8 @@ _PAUSE_SECONDS = 0.01
 
 
 def wait_until(holds, what="", seconds=_SECONDS):
-    """Returns what holds() returns once that is true. AssertionError, which says what was waited for,
-    after so many seconds."""
+    """Returns what holds() returns once that is true. AssertionError, which says what was waited
+    for, after so many seconds."""
     give_up = time.monotonic() + seconds
     while True:
         found = holds()

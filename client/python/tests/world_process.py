@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A process of world_test.py: MODE. RANK and WORLD_SIZE say which of them it is. Prints one JSON object
-a line."""
+"""A process of world_test.py: MODE. RANK and WORLD_SIZE say which of them it is. Prints one JSON
+object a line."""
 
 import json
 import os
@@ -145,8 +145,8 @@ def stop_soon():
 
 
 def zombie(client):
-    """Stops itself between UpdateState and Seal, or in the middle of its writes (CALL=pwrite). Woken
-    up, it tries all that it may not do any more."""
+    """Stops itself between UpdateState and Seal, or in the middle of its writes (CALL=pwrite).
+    Woken up, it tries all that it may not do any more."""
     core = job.Core("z", client=client)
     core.save_pieces([piece(1)], 1, block=True)
     stops = {"seal": stop_before_seal, "pwrite": stop_amid_writes}[os.environ["CALL"]]

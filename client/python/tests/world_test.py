@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Worlds of real processes over a real server: rounds, losses, restarts of the server, and processes of an earlier world."""
+"""Worlds of real processes over a real server: rounds, losses, restarts of the server, and
+processes of an earlier world."""
 
 import json
 import os
@@ -69,10 +70,21 @@ class WorldCase(unittest.TestCase):
 class RoundsTest(WorldCase):
     TEXTS = {
         "agreed": "",
-        "differ": "ValuesDiffer: .*step: values differ in group 0 of leaves; equal ones at 0@host-0, 1@host-1 | 2@host-2",
-        "structure": "StructureMismatch: .*tree: structures differ; equal ones at 0@host-0 | 1@host-1, 2@host-2",
-        "names": 'NameMismatch: .*members are at different calls: 0@host-0 at barrier "a"; 1@host-1, 2@host-2 at barrier "b"',
-        "failure": "ProcessFailed: process 1: UNKNOWN .PROCESS_FAILED.: ValueError: the disk is full",
+        "differ": (
+            "ValuesDiffer: .*step: values differ in group 0 of leaves; equal ones at 0@host-0, "
+            "1@host-1 | 2@host-2"
+        ),
+        "structure": (
+            "StructureMismatch: .*tree: structures differ; equal ones at 0@host-0 | 1@host-1, "
+            "2@host-2"
+        ),
+        "names": (
+            'NameMismatch: .*members are at different calls: 0@host-0 at barrier "a"; 1@host-1, '
+            '2@host-2 at barrier "b"'
+        ),
+        "failure": (
+            "ProcessFailed: process 1: UNKNOWN .PROCESS_FAILED.: ValueError: the disk is full"
+        ),
     }
 
     def test_every_round_and_every_failure_is_the_same_on_all(self):

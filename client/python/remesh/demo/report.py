@@ -20,7 +20,8 @@ def started(cluster, seconds: float) -> None:
 
 def wrote(layout: str, trainers: int, size: int, seconds: float) -> None:
     print(
-        f"  wrote     {trainers} trainers wrote and sealed {_gb(size)} as {layout} in {seconds:.1f} s"
+        f"  wrote     {trainers} trainers wrote and sealed {_gb(size)} as {layout} in "
+        f"{seconds:.1f} s"
     )
 
 
@@ -39,19 +40,21 @@ def moved(execution: dict, transfer_seconds: float, seconds: float) -> None:
         f"({planning['cache'].lower()})"
     )
     print(
-        f"  bytes     {_gb(total)} = {_share('kept', s['keptBytes'], total)} + {_share('local', s['localBytes'], total)} + "
+        f"  bytes     {_gb(total)} = {_share('kept', s['keptBytes'], total)} + "
+        f"{_share('local', s['localBytes'], total)} + "
         f"{_share('crossing hosts', s['crossingBytes'], total)}"
     )
     print(
-        f"  bound     LB {s['lowerBoundSeconds']:.4f} s, planned {s['bottleneckSeconds']:.4f} s, Q {s['quality']:.3f} "
-        f"(on 100 Gbit/s NICs; bound by {s['certificate'] or 'nothing'})"
+        f"  bound     LB {s['lowerBoundSeconds']:.4f} s, planned {s['bottleneckSeconds']:.4f} s, Q "
+        f"{s['quality']:.3f} (on 100 Gbit/s NICs; bound by {s['certificate'] or 'nothing'})"
     )
     print(
-        f"  memory    at most {_gb(int(s['maxPeakBytes']))} on a device; {s['messages']} messages in {s['windows']} windows"
+        f"  memory    at most {_gb(int(s['maxPeakBytes']))} on a device; {s['messages']} messages "
+        f"in {s['windows']} windows"
     )
     print(
-        f"  moved     {_gb(total)} in {seconds:.2f} s: {total / seconds / 1e9:.2f} GB/s (transfer alone {transfer_seconds:.2f} s); "
-        f"generation {execution['targetGeneration']} is readable"
+        f"  moved     {_gb(total)} in {seconds:.2f} s: {total / seconds / 1e9:.2f} GB/s (transfer "
+        f"alone {transfer_seconds:.2f} s); generation {execution['targetGeneration']} is readable"
     )
 
 
@@ -82,7 +85,10 @@ def where_to_look(cluster, keep: bool) -> None:
     print(
         "\nServer and workers keep running: Ctrl-C ends them."
         if keep
-        else "\nscripts/demo --keep keeps server and workers running, so that these commands can be tried."
+        else (
+            "\nscripts/demo --keep keeps server and workers running, so that these commands can be "
+            "tried."
+        )
     )
 
 

@@ -41,8 +41,8 @@ def flatten(tree: Any) -> Tuple[List[Tuple[str, Any]], Any]:
     for name, _ in named:
         if name in seen:
             raise ValueError(
-                f"tree: two leaves have the name {name!r}; keys must not contain dots that make them "
-                "equal"
+                f"tree: two leaves have the name {name!r}; keys must not contain dots that make "
+                "them equal"
             )
         seen.add(name)
     return named, structure

@@ -23,8 +23,8 @@ class Members:
         clusters = {each["cluster_uid"] for each in introduced}
         if len(clusters) > 1:
             raise errors.BadArgument(
-                f"cluster_uid: processes are on the clusters {', '.join(sorted(clusters))}; must be "
-                "one"
+                f"cluster_uid: processes are on the clusters {', '.join(sorted(clusters))}; must "
+                "be one"
             )
         hosts: Dict[str, Host] = {}
         for each in introduced:
@@ -76,8 +76,8 @@ def introduction(host) -> bytes:
     for device in host.devices:
         if device.id < 0:
             raise errors.HostAway(
-                f"{host.name}: device {device.index} has no id yet, as the worker is not attached to a "
-                "server that assigns them",
+                f"{host.name}: device {device.index} has no id yet, as the worker is not attached "
+                "to a server that assigns them",
                 metadata={"host": host.name},
             )
     devices = [device.id for device in host.devices]

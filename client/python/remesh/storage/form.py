@@ -30,8 +30,9 @@ class LayoutTooLarge(errors.BadArgument):
     def of(boxes: int, arrays: int) -> "LayoutTooLarge":
         """With the counts."""
         message = (
-            f"layout: {boxes} boxes of {arrays} arrays have to be listed, which takes more than {MAX_BYTES} bytes: "
-            "use even shardings, or give each worker as many devices as its trainers have"
+            f"layout: {boxes} boxes of {arrays} arrays have to be listed, which takes more than "
+            f"{MAX_BYTES} bytes: use even shardings, or give each worker as many devices as its "
+            "trainers have"
         )
         return LayoutTooLarge(message, metadata={"boxes": str(boxes), "arrays": str(arrays)})
 
