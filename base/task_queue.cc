@@ -3,10 +3,18 @@
 
 #include <utility>
 
-#include "absl/time/clock.h"
 #include "base/check.h"
+#include "base/clock.h"
 
 namespace remesh {
+namespace {
+
+// By the steady clock, counted from an arbitrary time: a step of the wall clock must delay nothing.
+// (A thread that waits sleeps by the wall clock, so after a step back it may wake up only when the
+// next task is posted.)
+absl::Time Now() { return absl::UnixEpoch() + absl::FromChrono(SteadyClock().Now()); }
+
+}  // namespace
 
 TaskQueue::TaskQueue(Options options) : on_start_(std::move(options.on_start)) {
   REMESH_CHECK(options.threads >= 1);
@@ -23,7 +31,7 @@ bool TaskQueue::Post(Task task) {
 bool TaskQueue::PostAfter(absl::Duration delay, Task task) {
   absl::MutexLock lock(&mutex_);
   if (stopping_) return false;
-  later_.emplace(absl::Now() + delay, std::move(task));
+  later_.emplace(Now() + delay, std::move(task));
   return true;
 }
 
@@ -61,7 +69,7 @@ bool TaskQueue::HasWork() const { return stopping_ || !tasks_.empty(); }
 
 void TaskQueue::PostDue() {
   if (later_.empty()) return;
-  const absl::Time now = absl::Now();
+  const absl::Time now = Now();
   while (!later_.empty() && later_.begin()->first <= now) {
     tasks_.push_back(std::move(later_.extract(later_.begin()).mapped()));
   }
@@ -78,7 +86,7 @@ bool TaskQueue::Await(Task& task) {
     const auto changed = [this, first]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
       return HasWork() || (!later_.empty() && later_.begin()->first < first);
     };
-    mutex_.AwaitWithDeadline(absl::Condition(&changed), first);
+    mutex_.AwaitWithTimeout(absl::Condition(&changed), first - Now());
   }
   task = std::move(tasks_.front());
   tasks_.pop_front();
