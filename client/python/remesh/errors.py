@@ -9,7 +9,7 @@ the server or worker gave.
 
 Every error is a RemeshError: `code` is gRPC's name of the code, `reason` is stable and in upper
 case, `metadata` holds every value that the message names, `further` what else is wrong with the
-arguments. Its text is one line. Below the classes: the details of a grpc.RpcError, for users of the
+arguments. Its text is one line. describe() and its like, from refusals.py, are for users of the
 stubs and of Trainer.
 """
 
@@ -17,12 +17,24 @@ import json
 from typing import Any, ClassVar, Dict, Iterable, List, Mapping, Optional, Tuple, Type
 
 import grpc
-from google.rpc import error_details_pb2, status_pb2
+from google.rpc import status_pb2
 
-_DETAILS_KEY = "grpc-status-details-bin"
+from remesh.refusals import (  # some for users of this module alone
+    MOST_FURTHER,
+    add_tls_hint,
+    code_name,
+    describe,
+    describe_status,
+    details_of,
+    error_info,
+    further_of,
+    info_of,
+    line_of,
+    tls_hint,
+)
+
 _MESSAGE_BYTES = 4096  # of an error that is sent to other processes
 _MOST_NAMES = 20  # of arrays, in an error
-_MOST_FURTHER = 20  # problems besides the first, in an error
 
 
 class RemeshError(Exception):
@@ -52,11 +64,11 @@ class RemeshError(Exception):
         # Of the group, if the error was exchanged: where it happened.
         self.process = process
         # "FIELD: what is wrong with it", of mistakes that do not depend on the first.
-        self.further: List[str] = list(further)[:_MOST_FURTHER]
+        self.further: List[str] = list(further)[:MOST_FURTHER]
 
     def __str__(self) -> str:
         where = "" if self.process is None else f"process {self.process}: "
-        return where + _line(self.code, self.message, self.reason, self.metadata, self.further)
+        return where + line_of(self.code, self.message, self.reason, self.metadata, self.further)
 
     def __reduce__(self):
         return _from_fields, (self.to_fields(),)
@@ -415,7 +427,7 @@ def from_grpc(
         message,
         info.reason if info else "",
         {**(metadata or {}), **(dict(info.metadata) if info else {})},
-        further=_further_of(_details(error)),
+        further=further_of(details_of(error)),
     )
 
 
@@ -426,8 +438,8 @@ def from_status(
     the caller decides."""
     info = info_of(status)
     reason, metadata = (info.reason, dict(info.metadata)) if info else ("", {})
-    further = _further_of(status)
-    code = _code_name(status.code)
+    further = further_of(status)
+    code = code_name(status.code)
     return make(code, status.message, reason, metadata, kind, further=further, **fields)
 
 
@@ -486,103 +498,3 @@ def _classes() -> List[Type[RemeshError]]:
     for kind in found:  # grows
         found.extend(one for one in kind.__subclasses__() if one not in found)
     return found
-
-
-def error_info(error: grpc.RpcError) -> Optional[error_details_pb2.ErrorInfo]:
-    """The ErrorInfo that a remesh handler attached, or None when gRPC itself refused the call."""
-    return info_of(_details(error))
-
-
-def _details(error: grpc.RpcError) -> status_pb2.Status:
-    """The status that a remesh handler attached; an empty one when gRPC itself refused the call."""
-    for key, value in error.trailing_metadata() or ():
-        if key == _DETAILS_KEY:
-            return status_pb2.Status.FromString(value)
-    return status_pb2.Status()
-
-
-def info_of(status: status_pb2.Status) -> Optional[error_details_pb2.ErrorInfo]:
-    """The ErrorInfo among a status's details, or None."""
-    for detail in status.details:
-        info = error_details_pb2.ErrorInfo()
-        if detail.Is(info.DESCRIPTOR) and detail.Unpack(info):
-            return info
-    return None
-
-
-def _further_of(status: status_pb2.Status) -> List[str]:
-    """What else a status refuses besides what its message says: "FIELD: what is wrong with it"."""
-    further: List[str] = []
-    for detail in status.details:
-        bad = error_details_pb2.BadRequest()
-        if detail.Is(bad.DESCRIPTOR) and detail.Unpack(bad):
-            further.extend(f"{one.field}: {one.description}" for one in bad.field_violations)
-    return further[:_MOST_FURTHER]
-
-
-def describe(error: grpc.RpcError) -> str:
-    """One line: "FAILED_PRECONDITION (STATE_NOT_READY): ... [state=jobs/a/states/b]"."""
-    info, hint = error_info(error), tls_hint(error)
-    line = _line(
-        error.code().name,
-        error.details() or "",
-        info.reason if info else "",
-        info.metadata if info else {},
-        _further_of(_details(error)),
-    )
-    return line + (f" ({hint})" if hint else "")
-
-
-def tls_hint(error: grpc.RpcError) -> str:
-    """In plain words what gRPC says of a server that speaks TLS while we do not, or the other way
-    round; "" for all else. A server that closes a new connection at once may have another reason
-    for it, which is then named too."""
-    words = error.details() or ""
-    if error.code() != grpc.StatusCode.UNAVAILABLE or error_info(error) is not None:
-        return ""
-    if "WRONG_VERSION_NUMBER" in words or "wrong version number" in words:
-        return (
-            "the server does not speak TLS: leave out REMESH_TLS_CA, REMESH_TLS_CERT and "
-            "REMESH_TLS_KEY, or tls="
-        )
-    if "failed to connect" in words and any(
-        each in words for each in ("Socket closed", "Connection reset", "Broken pipe")
-    ):
-        return (
-            "the server closed the connection at once: if it speaks TLS, set REMESH_TLS_CA, "
-            "REMESH_TLS_CERT and REMESH_TLS_KEY, or tls=, to a certificate that it accepts; else "
-            "it stops, or takes no more connections from here"
-        )
-    return ""
-
-
-def add_tls_hint(error: grpc.RpcError) -> None:
-    """The hint as a note, which a traceback shows (from Python 3.11 on)."""
-    hint = tls_hint(error)
-    if hint and hasattr(error, "add_note"):
-        error.add_note(hint)
-
-
-def describe_status(status: status_pb2.Status) -> str:
-    """As describe(), for a status inside a message, such as Execution.error."""
-    info = info_of(status)
-    return _line(
-        _code_name(status.code),
-        status.message,
-        info.reason if info else "",
-        info.metadata if info else {},
-        _further_of(status),
-    )
-
-
-def _code_name(number: int) -> str:
-    return next((code.name for code in grpc.StatusCode if code.value[0] == number), str(number))
-
-
-def _line(
-    code: str, message: str, reason: str, metadata: Mapping[str, str], further: Iterable[str] = ()
-) -> str:
-    what = f"{code} ({reason})" if reason and reason != code else code
-    values = " ".join(f"{key}={value}" for key, value in sorted(metadata.items()))
-    said = "; also ".join([f"{what}: {message}", *further])
-    return " ".join(said.split("\n")) + (f" [{values}]" if values else "")
