@@ -68,6 +68,9 @@ class Placer {
 
   std::optional<PlacedMoves> Run() && {
     if (budget_.SpentNow() || !Bearable(rounds_)) return std::nullopt;
+    if (rounds_ == 1 && FitOneRound()) {
+      return PlacedMoves{.round_of = std::vector<int32_t>(given_.size(), 0), .pieces = {}};
+    }
     std::vector<Parcel> more;  // by pair: cut off others, by rounds, or in place
     const std::vector<Parcel> parcels = HeavyParcels(more);
     StableSort(
@@ -99,6 +102,26 @@ class Placer {
   bool Bearable(int64_t rounds) const {
     return rounds * schedule_.parts <= kWindowsMax &&
            rounds * network_.device_count() <= kRoundLoadsMax;
+  }
+
+  // Whether one round takes all pairs. Looks at the moves in their order, which is a fraction of
+  // the work of placing pair after pair.
+  bool FitOneRound() const {
+    std::vector<int64_t> sends(network_.device_count(), 0), receives = sends, bits = sends;
+    for (const PairWork& pair : list_.pairs) {
+      if (budget_.Spent()) return false;
+      if (pair.from == pair.to) continue;
+      if (++sends[pair.from] > kMessagesPerWindowMax) return false;
+      if (++receives[pair.to] > kMessagesPerWindowMax) return false;
+    }
+    for (const Move& move : given_) {
+      if (budget_.Spent()) return false;
+      const int64_t part_bits = PartBitsOf(move);
+      if ((bits[move.from_device] += part_bits) > bits_max_) return false;
+      if (move.from_device == move.to_device) continue;
+      if ((bits[move.to_device] += part_bits) > bits_max_) return false;
+    }
+    return true;
   }
 
   // A pair in place uses no link, but has its bits in flight.
