@@ -48,9 +48,7 @@ class CycleCounter {
 
   // REQUIRES: moves by rising hop. The result must not be used once the budget is spent.
   int64_t Count(absl::Span<const int32_t> moves) {
-    if (moves.size() == 1 && IsBusy(moves_[moves[0]])) {
-      return PartsOf(moves_[moves[0]]).count();
-    }
+    if (moves.size() == 1 && IsBusy(moves_[moves[0]])) return CountOfParts(moves_[moves[0]]);
     const int64_t parts = schedule_.parts;
     busy_hops_.clear();
     for (const int32_t m : moves) AddBusy(moves_[m]);
@@ -68,19 +66,22 @@ class CycleCounter {
     return {schedule_, segment, move.segment, atoms_.tapes[segment.tape].unit_bits};
   }
 
+  // The same as PartsOf(move).count(), in a fraction of the time.
+  int64_t CountOfParts(const Move& move) const {
+    return schedule_.PartsOf(segments_[move.segment].size());
+  }
+
   // Whether the move has a share in every part of its segment.
   bool IsBusy(const Move& move) const {
     const int32_t unit = atoms_.tapes[segments_[move.segment].tape].unit_bits;
-    return move.hi / unit - move.lo / unit >= PartsOf(move).count();
+    return move.hi / unit - move.lo / unit >= CountOfParts(move);
   }
 
   // Notes the move if it works in every turn.
   void AddBusy(const Move& move) {
     if (budget_.Spent()) return;
     if (!busy_hops_.empty() && busy_hops_.back() == move.hop) return;
-    if (PartsOf(move).count() == schedule_.parts && IsBusy(move)) {
-      busy_hops_.push_back(move.hop);
-    }
+    if (CountOfParts(move) == schedule_.parts && IsBusy(move)) busy_hops_.push_back(move.hop);
   }
 
   // Notes the cycles of another move in which no busy move works.
