@@ -8,6 +8,36 @@
 #include "planner/routing/transportation.h"
 
 namespace remesh::planner {
+namespace {
+
+// Whether each item has one bin, and no other item has it: then there is nothing to choose.
+bool HaveOwnBins(const TransportationProblem& problem) {
+  std::vector<bool> taken(problem.capacity.size(), false);
+  for (const TransportationProblem::Item& item : problem.items) {
+    if (item.bins.size() > 1 || taken[item.bins.front()]) return false;
+    taken[item.bins.front()] = true;
+  }
+  return true;
+}
+
+// Spreads the load evenly over the NICs if the masks allow it, and stages nothing if `limit` allows
+// it.
+std::vector<Served> FlowOf(const TransportationProblem& problem, const Rational& even,
+                           const Rational& limit) {
+  if (HaveOwnBins(problem)) {
+    std::vector<Served> flow;
+    for (const TransportationProblem::Item& item : problem.items) {
+      const int64_t room = limit.CeilTimes(problem.capacity[item.bins.front()]);
+      flow.push_back({std::min(item.demand, room)});
+    }
+    return flow;
+  }
+  TransportationSolution solution = SolveTransportation(problem, even);
+  if (limit < solution.t) return FillTransportation(problem, limit);
+  return std::move(solution.flow);
+}
+
+}  // namespace
 
 Striping::Striping(const Network& network)
     : network_(network), masks_of_host_(network.hosts.size()) {
@@ -76,15 +106,13 @@ void Striping::SolveHost(int32_t host, Direction direction, const Rational& t) {
   }
   if (demands.empty()) return;
   problem.capacity.assign(node.nics.size(), node.nic_capacity);
-  // Spreads the load evenly over the NICs if the masks allow it, and stages nothing if t allows it.
   const Rational even{total, node.capacity()};
   const Rational limit = std::max(t, even);
-  TransportationSolution solution = SolveTransportation(problem, even);
-  if (limit < solution.t) solution.flow = FillTransportation(problem, limit);
+  const std::vector<Served> flow = FlowOf(problem, even, limit);
   std::vector<int64_t> room(node.nics.size(), limit.CeilTimes(node.nic_capacity));
   for (size_t i = 0; i < demands.size(); ++i) {
     for (size_t k = 0; k < problem.items[i].bins.size(); ++k) {
-      const int64_t bits = solution.flow[i][k];
+      const int64_t bits = flow[i][k];
       if (bits == 0) continue;
       const int32_t bin = problem.items[i].bins[k];
       demands[i]->shares.push_back({node.nics.front() + bin, bits});
