@@ -144,7 +144,7 @@ class FabricBounds {
 
   void RaiseToSetOf(const Network::HostNode& host, TransportationProblem& problem) {
     problem.capacity.assign(host.device_count, host.fabric_capacity);
-    const TransportationSolution solution = SolveTransportation(problem, bound_.t, budget_);
+    const TransportationSolution solution = BoundTransportation(problem, bound_.t, budget_);
     if (!(bound_.t < solution.t)) return;
     bound_.t = solution.t;
     bound_.certificate = {

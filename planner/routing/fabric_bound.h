@@ -20,7 +20,7 @@ namespace remesh::planner {
 // needs and does not hold, while devices of N hold them and no other device of the host does. Such
 // a bit does not enter the host. So the first device of the host that gets it has it from a holder
 // in N, over that holder's fabric, and the devices of N together send at least |X| bits at |N|
-// times the fabric. SolveTransportation() finds the N for which that takes longest: its items are X
+// times the fabric. BoundTransportation() finds the N for which that takes longest: its items are X
 // by who holds them, its bins the fabric of devices, and its proof the tight bins.
 //
 // Example: of four devices, 0 alone holds 90 bits, 1 alone 10, and both another 100; devices 2 and

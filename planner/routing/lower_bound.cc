@@ -81,7 +81,7 @@ Bound EgressBound(const DemandClasses& demand, const Units& units, int level, co
     if (std::includes(holders.begin(), holders.end(), needers.begin(), needers.end())) continue;
     problem.items.push_back({.demand = one.bits, .bins = std::move(holders)});
   }
-  const TransportationSolution solution = SolveTransportation(problem, least, budget);
+  const TransportationSolution solution = BoundTransportation(problem, least, budget);
   Bound bound{.t = solution.t, .certificate = {}};
   if (!(least < solution.t)) return bound;
   bound.certificate = {.kind = Certificate::Kind::kEgress,

@@ -55,8 +55,8 @@ TransportationProblem MakeProblem(const std::vector<DemandClass>& classes,
     problem.items.push_back({.demand = one.bits * (static_cast<int64_t>(one.needers.size()) - 1),
                              .bins = std::move(all),
                              .priority = 1,
-                             .preferred = holders,
-                             .even = even[a]});
+                             .even = even[a],
+                             .preferred = holders});
   }
   return problem;
 }

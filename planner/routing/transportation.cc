@@ -87,6 +87,10 @@ class Flow {
       if (budget_.Spent()) return {};
       fixed.push_back(item.even);
     }
+    // What only the search needs, for as much is needed now.
+    bin_edges_ = {};
+    edge_item_ = {};
+    cursor_ = {};
     CancelCycles(edge_bin_, first_edge_, bins_, fixed, flow_, budget_);
     std::vector<Served> flow;
     Reserve(flow, items_);
@@ -347,15 +351,19 @@ class Flow {
 
 }  // namespace
 
-TransportationSolution SolveTransportation(const TransportationProblem& problem,
-                                           const Rational& at_least, Budget& budget) {
+namespace {
+
+// Solves the problem and hands the flow at the solution's t to `use`.
+template <typename Use>
+TransportationSolution Solved(const TransportationProblem& problem, const Rational& at_least,
+                              Budget& budget, const Use& use) {
   TransportationSolution solution{.t = at_least, .flow = {}};
   while (true) {
     Flow flow(problem, solution.t, budget);
     const bool met = flow.Run();
     if (!met && !budget.SpentNow()) flow.Cut(solution);
     if (met || budget.SpentNow()) {
-      solution.flow = flow.TakeFlow();
+      use(flow, solution);
       return solution;
     }
     Rational next{0, 0};
@@ -368,6 +376,20 @@ TransportationSolution SolveTransportation(const TransportationProblem& problem,
     REMESH_CHECK(solution.t < next);
     solution.t = next;
   }
+}
+
+}  // namespace
+
+TransportationSolution SolveTransportation(const TransportationProblem& problem,
+                                           const Rational& at_least, Budget& budget) {
+  return Solved(problem, at_least, budget, [](Flow& flow, TransportationSolution& solution) {
+    solution.flow = flow.TakeFlow();
+  });
+}
+
+TransportationSolution BoundTransportation(const TransportationProblem& problem,
+                                           const Rational& at_least, Budget& budget) {
+  return Solved(problem, at_least, budget, [](Flow&, TransportationSolution&) {});
 }
 
 std::vector<Served> FillTransportation(const TransportationProblem& problem, const Rational& t,

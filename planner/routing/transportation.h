@@ -19,14 +19,13 @@ struct TransportationProblem {
   struct Item {
     int64_t demand = 0;
     Bins bins;  // B_i, not empty
-    // Items of lower priority number get room first; bins [0, preferred) of the list are tried
-    // before the others.
-    int32_t priority = 0;
-    int32_t preferred = 0;
+    // Items of lower priority number get room first.
+    int16_t priority = 0;
     // Spreads the demand evenly over the (preferred) bins first, as far as they have room: for
     // items of which each bin serves some part better than others. Such items keep their many bins;
     // all others are split as little as possible.
     bool even = false;
+    int32_t preferred = 0;  // bins [0, preferred) of the list are tried before the others
   };
   struct Group {
     int64_t capacity = 1;  // C_g > 0
@@ -61,6 +60,11 @@ struct TransportationSolution {
 // that stop them give the next t = (d(X) - inside(N(X))) / C(N(X)). t rises strictly, a few times
 // at most. Once the budget is spent the flow is too little, and nothing is tight.
 TransportationSolution SolveTransportation(const TransportationProblem& problem,
+                                           const Rational& at_least,
+                                           Budget& budget = Budget::Unlimited());
+
+// The same without the flow, which takes time and memory where there are millions of items.
+TransportationSolution BoundTransportation(const TransportationProblem& problem,
                                            const Rational& at_least,
                                            Budget& budget = Budget::Unlimited());
 

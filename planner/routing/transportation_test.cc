@@ -19,7 +19,7 @@ TransportationProblem RandomProblem(std::mt19937_64& random) {
   for (int i = 0; i < items; ++i) {
     TransportationProblem::Item item{.demand = static_cast<int64_t>(random() % 1000),
                                      .bins = {},
-                                     .priority = static_cast<int32_t>(random() % 2),
+                                     .priority = static_cast<int16_t>(random() % 2),
                                      .even = random() % 4 == 0};
     for (int j = 0; j < bins; ++j) {
       if (random() % 2 == 0) item.bins.push_back(j);
