@@ -15,6 +15,7 @@
 #include "planner/canonical/device_table.h"
 #include "planner/canonical/fingerprint.h"
 #include "planner/canonical/request_hasher.h"
+#include "planner/values/resize.h"
 
 namespace remesh::planner {
 namespace {
@@ -26,7 +27,7 @@ Layout Renumbered(const Layout& layout, const std::vector<int32_t>& new_position
                 .partitions = layout.partitions,
                 .subgroup_kind = layout.subgroup_kind};
   result.tile_of.assign(layout.device_count, -1);
-  result.tiles.reserve(layout.tiles.size());
+  Reserve(result.tiles, layout.tiles.size());
   for (const Tile& tile : layout.tiles) {
     if (tile.boxes.empty() || tile.positions.empty()) continue;
     result.tiles.push_back(tile);

@@ -12,6 +12,7 @@
 #include "base/check.h"
 #include "base/error.h"
 #include "planner/values/box_union.h"
+#include "planner/values/resize.h"
 
 namespace remesh::planner {
 namespace {
@@ -239,7 +240,7 @@ Layout MakeSeparableLayout(Shape shape, std::vector<DimPartition> partitions,
   for (size_t i = 0; i < order.size(); ++i) {
     if (i == 0 || keys[order[i]] != keys[order[i - 1]]) ++tiles;
   }
-  layout.tiles.reserve(tiles);
+  Reserve(layout.tiles, tiles);
   for (size_t begin = 0, end = 0; begin < order.size(); begin = end) {
     const int32_t position = order[begin];
     while (end < order.size() && keys[order[end]] == keys[position]) ++end;
