@@ -68,19 +68,48 @@ Group UnitsOf(const Group& hosts, int level, const Units& units) {
   return result;
 }
 
+// Deals the bits of a class to a few of `units`, those that have most room left. False where these do
+// not have room for all.
+bool Deal(int64_t bits, const Group& units, std::vector<int64_t>& room) {
+  constexpr int kUnitsMost = 8;
+  for (int tries = 0; tries < kUnitsMost && bits > 0; ++tries) {
+    int32_t most = units.front();
+    for (const int32_t unit : units) most = room[unit] > room[most] ? unit : most;
+    const int64_t taken = std::min(bits, room[most]);
+    room[most] -= taken;
+    bits -= taken;
+  }
+  return bits == 0;
+}
+
 // T_out over the domains of one level (-1: over hosts), if it is more than `least`.
 Bound EgressBound(const DemandClasses& demand, const Units& units, int level, const Rational& least,
                   Budget& budget) {
   TransportationProblem problem;
   for (int32_t u = 0; u < units.count(); ++u) problem.capacity.push_back(units.Capacity(u, true));
-  Reserve(problem.items, demand.classes.size());
-  for (const DemandClass& one : demand.classes) {
-    if (budget.Spent()) return {};
-    Group holders = UnitsOf(one.holders, level, units);
-    const Group needers = UnitsOf(one.needers, level, units);
-    if (std::includes(holders.begin(), holders.end(), needers.begin(), needers.end())) continue;
-    problem.items.push_back({.demand = one.bits, .bins = std::move(holders)});
+  // Calls visit(bits, holders) for what must leave its holders, while it returns true.
+  const auto for_each = [&](const auto& visit) {
+    for (const DemandClass& one : demand.classes) {
+      if (budget.Spent()) return false;
+      Group holders = UnitsOf(one.holders, level, units);
+      const Group needers = UnitsOf(one.needers, level, units);
+      if (std::includes(holders.begin(), holders.end(), needers.begin(), needers.end())) continue;
+      if (!visit(one.bits, std::move(holders))) return false;
+    }
+    return true;
+  };
+  // Often the first try shows that `least` is enough. There may be millions of classes.
+  std::vector<int64_t> room;
+  for (const int64_t capacity : problem.capacity) room.push_back(least.CeilTimes(capacity));
+  if (for_each([&](int64_t bits, const Group& holders) { return Deal(bits, holders, room); })) {
+    return {.t = least, .certificate = {}};
   }
+  Reserve(problem.items, demand.classes.size());
+  for_each([&](int64_t bits, Group holders) {
+    problem.items.push_back({.demand = bits, .bins = std::move(holders)});
+    return true;
+  });
+  if (budget.SpentNow()) return {};
   const TransportationSolution solution = BoundTransportation(problem, least, budget);
   Bound bound{.t = solution.t, .certificate = {}};
   if (!(least < solution.t)) return bound;
