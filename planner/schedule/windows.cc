@@ -419,12 +419,19 @@ class Scheduler {
     return found;
   }
 
+  // The most parts that are tried: without relays the fewest alone. Where that is one part, every
+  // pair sends in all turns, and the cost needs no list of those that do not.
+  int64_t MostParts(int64_t least, const Schedule& schedule) const {
+    if (schedule.hops == 1 && least == 1) return 1;
+    return std::max(
+        least, std::min(kPipelinePartsMax, busiest_.bits / schedule.rounds / kPipelinePartBitsMin));
+  }
+
   // Chooses the parts, `least` or more, of a schedule whose moves and pairs are in place.
   void ChooseParts(int64_t least, Found& found) {
     Schedule& schedule = found.schedule;
     if (budget_.SpentNow()) return;
-    const int64_t most = std::max(
-        least, std::min(kPipelinePartsMax, busiest_.bits / schedule.rounds / kPipelinePartBitsMin));
+    const int64_t most = MostParts(least, schedule);
     const ScheduleCost cost(moves_.moves, list_, moves_.segments, schedule,
                             static_cast<int32_t>(most), links_, budget_);
     if (budget_.SpentNow()) return;
