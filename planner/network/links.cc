@@ -13,6 +13,7 @@ Links::Links(const Network& network) : network_(network) {
     links_.push_back({kind, i, true, egress});
     links_.push_back({kind, i, false, ingress});
   };
+  links_.reserve(2 * (network.nics.size() + network.domains.size() + network.host_of.size()));
   for (size_t i = 0; i < network.nics.size(); ++i) {
     const int64_t capacity = network.hosts[network.nics[i].host].nic_capacity;
     add(Link::Kind::kNic, i, capacity, capacity);

@@ -2,10 +2,10 @@
 #include "planner/schedule/memory.h"
 
 #include <algorithm>
-#include <tuple>
 #include <utility>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/container/inlined_vector.h"
 #include "absl/types/span.h"
 #include "base/int_math.h"
 #include "planner/schedule/moved_segments.h"
@@ -24,18 +24,28 @@ struct ShardBits {
   std::vector<int64_t> padding;
 };
 
-// Adds the shards of `placement`, `copies` times, to the sums of their devices.
-void AddShards(const Placement& placement, int element_bits, int64_t copies, ShardBits& sum) {
+// The arrays that share a placement: how many have elements of each width.
+struct Sharing {
+  const Placement* placement = nullptr;
+  absl::InlinedVector<std::pair<int, int64_t>, 4> arrays_of_width;
+};
+
+// Adds the shards of all these arrays to the sums of their devices.
+void AddShards(const Sharing& sharing, ShardBits& sum) {
+  const Placement& placement = *sharing.placement;
   for (const Tile& tile : placement.layout->tiles) {
     int64_t bits = 0, padding = 0;
     for (const Box& box : tile.boxes) {
-      const int64_t of_box = box.element_count() * element_bits;
-      bits += of_box;
-      padding += StoredBytes(of_box) * 8 - of_box;
+      const int64_t elements = box.element_count();
+      for (const auto& [width, arrays] : sharing.arrays_of_width) {
+        const int64_t of_box = elements * width;
+        bits += of_box * arrays;
+        padding += (StoredBytes(of_box) * 8 - of_box) * arrays;
+      }
     }
     for (const int32_t position : tile.positions) {
-      sum.bits[(*placement.devices)[position]] += bits * copies;
-      sum.padding[(*placement.devices)[position]] += padding * copies;
+      sum.bits[(*placement.devices)[position]] += bits;
+      sum.padding[(*placement.devices)[position]] += padding;
     }
   }
 }
@@ -43,20 +53,23 @@ void AddShards(const Placement& placement, int element_bits, int64_t copies, Sha
 // The shards of all arrays before (source) or after; looks once at arrays that share a placement.
 ShardBits ShardsOf(const ReshardRequest& request, Placement ArraySpec::*side,
                    const Network& network) {
-  using Key = std::tuple<const Layout*, const DeviceList*, int>;
-  absl::flat_hash_map<Key, size_t> index_of;
-  std::vector<std::tuple<const Placement*, int, int64_t>> counted;  // placement, width, arrays
+  absl::flat_hash_map<std::pair<const Layout*, const DeviceList*>, size_t> index_of;
+  std::vector<Sharing> counted;
   for (const ArraySpec& array : request.arrays) {
     const Placement& placement = array.*side;
-    const int bits = BitWidth(array.element_type);
-    const auto [entry, inserted] = index_of.try_emplace(
-        Key{placement.layout.get(), placement.devices.get(), bits}, counted.size());
-    if (inserted) counted.emplace_back(&placement, bits, 0);
-    ++std::get<2>(counted[entry->second]);
+    const auto [entry, inserted] =
+        index_of.try_emplace({placement.layout.get(), placement.devices.get()}, counted.size());
+    if (inserted) counted.push_back({.placement = &placement, .arrays_of_width = {}});
+    auto& arrays = counted[entry->second].arrays_of_width;
+    const int width = BitWidth(array.element_type);
+    auto of_width = std::find_if(arrays.begin(), arrays.end(),
+                                 [&](const auto& one) { return one.first == width; });
+    if (of_width == arrays.end()) of_width = arrays.insert(of_width, {width, 0});
+    ++of_width->second;
   }
   const std::vector<int64_t> none(network.device_count(), 0);
   ShardBits sum{none, none};
-  for (const auto& [placement, bits, copies] : counted) AddShards(*placement, bits, copies, sum);
+  for (const Sharing& sharing : counted) AddShards(sharing, sum);
   return sum;
 }
 
