@@ -37,6 +37,8 @@ class Controller {
   int64_t executions_running() const { return std::ssize(machines_.executions.running()); }
   bool journal_behind() const { return machines_.leadership.behind(); }
   uint64_t epoch() const { return machines_.leadership.epoch(); }
+  // How often a host was looked up so far: see WorkerRegistry::finds().
+  int64_t host_finds() const { return machines_.membership.workers().finds(); }
 
  private:
   Actions Finish(Outbox& out);

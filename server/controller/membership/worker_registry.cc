@@ -328,11 +328,13 @@ std::vector<StreamId> WorkerRegistry::Silent(Timestamp now, Timestamp lost_after
 }
 
 const WorkerEntry* WorkerRegistry::Find(const std::string& host) const {
+  ++finds_;
   auto found = workers_.find(host);
   return found == workers_.end() ? nullptr : &found->second;
 }
 
 WorkerEntry* WorkerRegistry::Find(const std::string& host) {
+  ++finds_;
   auto found = workers_.find(host);
   return found == workers_.end() ? nullptr : &found->second;
 }

@@ -104,10 +104,13 @@ class WorkerRegistry {
   bool alive(const std::string& host) const;
   void Forget(const std::string& host);
   const std::map<std::string, WorkerEntry>& workers() const { return workers_; }
+  // How often Find() was called. Tests hold by it what an event costs among many hosts.
+  int64_t finds() const { return finds_; }
   const TopologyRules& rules() const { return rules_; }
 
  private:
   TopologyRules rules_;
+  mutable int64_t finds_ = 0;
   std::map<std::string, WorkerEntry> workers_;
   int64_t nic_capacity_ = 0;  // of all workers together, as planner::NicCapacity() counts
   absl::flat_hash_map<StreamId, std::string> hosts_;  // of attached streams

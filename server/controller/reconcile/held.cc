@@ -47,7 +47,7 @@ std::optional<Verdict> JudgeByWriter(const StateEntry& state, const v1::StateMan
 
 bool IsHeldEverywhere(const StateEntry& state, const HeldView& view) {
   const auto [found, is_new] = view.held_everywhere.try_emplace(state.name());
-  if (is_new) found->second = HeldEverywhere(state, state.generation(), view.workers);
+  if (is_new) found->second = IsHeldNow(state, view.workers);
   return found->second;
 }
 

@@ -151,7 +151,7 @@ bool HeldEverywhere(const StateEntry& state, int64_t generation, const WorkerReg
   });
 }
 
-bool IsHeldNow(StateEntry& state, const WorkerRegistry& workers) {
+bool IsHeldNow(const StateEntry& state, const WorkerRegistry& workers) {
   const auto& hosts = state.placed->hosts;
   auto host = hosts.lower_bound(state.missing_host);
   for (size_t looked = 0; looked < hosts.size(); ++looked, ++host) {

@@ -44,8 +44,8 @@ struct StateEntry {
   // Of a write_once state without a commit in the journal that the server started with: hosts that
   // have not attached since. One of them may have been told of a commit.
   std::set<std::string> unheard_hosts;
-  std::string unsealed_host = "";  // where IsToCommit() begins to look
-  std::string missing_host = "";   // where IsHeldNow() begins to look
+  std::string unsealed_host = "";         // where IsToCommit() begins to look
+  mutable std::string missing_host = "";  // where IsHeldNow() begins to look
   PendingUpdates updates;
   std::set<std::string> newer_hosts;  // hosts with a newer generation than the journal knows
   std::shared_ptr<Replicas> replicas = std::make_shared<Replicas>();  // remembers answers only
@@ -111,7 +111,7 @@ bool HeldEverywhere(const StateEntry& state, int64_t generation, const WorkerReg
 
 // The same of the state's generation now. Looks at hosts until one lacks it, and begins the next time
 // with that one.
-bool IsHeldNow(StateEntry& state, const WorkerRegistry& workers);
+bool IsHeldNow(const StateEntry& state, const WorkerRegistry& workers);
 
 // The resource as callers see it: all but the spec, and including it.
 v1::State ToBasicProto(const StateEntry& state, const WorkerRegistry& workers);
