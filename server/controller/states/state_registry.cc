@@ -55,15 +55,41 @@ const StateEntry* StateRegistry::Find(const std::string& name) const {
 
 StateEntry& StateRegistry::Add(StateEntry entry) {
   std::string name = entry.name();
-  return states_[std::move(name)] = std::move(entry);
+  Remove(name);
+  StateEntry& added = states_[std::move(name)] = std::move(entry);
+  AddToHosts(added);
+  return added;
+}
+
+void StateRegistry::Remove(const std::string& name) {
+  const auto found = states_.find(name);
+  if (found == states_.end()) return;
+  RemoveFromHosts(found->second);
+  states_.erase(found);
+}
+
+void StateRegistry::Place(StateEntry& state, std::shared_ptr<const PlacedState> placed) {
+  RemoveFromHosts(state);
+  state.placed = std::move(placed);
+  AddToHosts(state);
+}
+
+void StateRegistry::AddToHosts(const StateEntry& state) {
+  for (const auto& [host, part] : state.placed->hosts) on_host_[host].insert(state.name());
+}
+
+void StateRegistry::RemoveFromHosts(const StateEntry& state) {
+  for (const auto& [host, part] : state.placed->hosts) {
+    const auto names = on_host_.find(host);
+    names->second.erase(state.name());
+    if (names->second.empty()) on_host_.erase(names);
+  }
 }
 
 std::vector<std::string> StateRegistry::NamesOn(const std::string& host) const {
-  std::vector<std::string> names;
-  for (const auto& [name, entry] : states_) {
-    if (entry.placed->hosts.contains(host)) names.push_back(name);
-  }
-  return names;
+  const auto names = on_host_.find(host);
+  if (names == on_host_.end()) return {};
+  return {names->second.begin(), names->second.end()};
 }
 
 absl::Status StateMoving(const std::string& state, const std::string& execution) {

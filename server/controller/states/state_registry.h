@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "remesh/v1/state.pb.h"
@@ -61,12 +62,19 @@ class StateRegistry {
   StateEntry* Find(const std::string& name);
   const StateEntry* Find(const std::string& name) const;
   StateEntry& Add(StateEntry entry);
-  void Remove(const std::string& name) { states_.erase(name); }
+  void Remove(const std::string& name);
+  // From now on the state, one of these, lies there.
+  void Place(StateEntry& state, std::shared_ptr<const PlacedState> placed);
   const std::map<std::string, StateEntry>& states() const { return states_; }
+  // Those with shards on the host, sorted. Looks at no others.
   std::vector<std::string> NamesOn(const std::string& host) const;
 
  private:
+  void AddToHosts(const StateEntry& state);
+  void RemoveFromHosts(const StateEntry& state);
+
   std::map<std::string, StateEntry> states_;
+  absl::flat_hash_map<std::string, std::set<std::string>> on_host_;  // names
 };
 
 // An error about a state, with the state's name in message and metadata.

@@ -437,7 +437,7 @@ void States::EndExecution(const ExecutionEnd& end, Outbox& out) {
     std::set<std::string> others(wanted.begin(), wanted.end());
     for (const auto& [host, part] : state.placed->hosts) others.insert(host);
     state.declared.set_generation(end.generation);
-    state.placed = end.target;
+    registry_.Place(state, end.target);
     // A host that had shards may still have the old assignment: it got neither Commit nor Retire if
     // it held nothing, or was sent the assignment again before the end.
     for (const std::string& host : others) TellAbsent(state, host, out);

@@ -80,6 +80,20 @@ TEST_F(StatesTest, WhetherAStateIsHeldIsLookedForWhereAHostWasMissing) {
   EXPECT_TRUE(states_.IsHeldNow(kState));
 }
 
+// Each host that attached had the hosts of all states searched for it.
+TEST_F(StatesTest, TheStatesOnAHostAreFoundByItsName) {
+  for (const char* host : {"a", "b"}) Attach(host);
+  Create({"a"});
+  const std::vector<std::string> names = {kState};
+  EXPECT_EQ(states_.registry().NamesOn("a"), names);
+  states_.BeginExecution(kState, "jobs/j/executions/e", nullptr);
+  states_.EndExecution({.state = kState, .generation = 2, .target = PlaceOn({"b"})}, out_);
+  EXPECT_TRUE(states_.registry().NamesOn("a").empty());
+  EXPECT_EQ(states_.registry().NamesOn("b"), names);
+  states_.OnDeleted({.name = kState}, out_);
+  EXPECT_TRUE(states_.registry().NamesOn("b").empty());
+}
+
 // Regression: all shards of a large state were made at once, in one turn.
 TEST_F(StatesTest, WhatAHostIsToldOfANewStateIsMadeWhenItCanBeWritten) {
   Attach("a");
