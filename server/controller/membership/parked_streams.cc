@@ -18,6 +18,7 @@ absl::Status TooFast() {
 }  // namespace
 
 void ParkedStreams::Park(StreamId stream, v1::Register registration) {
+  stream_of_[registration.host()] = stream;
   parked_[stream] = {.registration = std::move(registration), .messages = {}};
 }
 
@@ -29,25 +30,33 @@ bool ParkedStreams::Keep(const StreamMessage& message, bool leads, Outbox& out) 
   if (parked.messages.size() < kMessagesMax && parked.bytes <= kBytesMax) {
     parked.messages.push_back(message);
   } else {
-    parked_.erase(message.stream);
+    Drop(parked_.find(message.stream));
     out.Close(message.stream, TooFast());
   }
   return true;
 }
 
 bool ParkedStreams::Supersede(const std::string& host, Outbox& out) {
-  return std::erase_if(parked_, [&](const auto& parked) {
-           if (parked.second.registration.host() != host) return false;
-           out.Close(parked.first,
-                     WorkerError(absl::StatusCode::kAborted, "SUPERSEDED", host, "attached again"));
-           return true;
-         }) > 0;
+  const auto found = stream_of_.find(host);
+  if (found == stream_of_.end()) return false;
+  const StreamId stream = found->second;
+  Drop(parked_.find(stream));
+  out.Close(stream, WorkerError(absl::StatusCode::kAborted, "SUPERSEDED", host, "attached again"));
+  return true;
+}
+
+void ParkedStreams::Drop(std::map<StreamId, Parked>::iterator parked) {
+  stream_of_.erase(parked->second.registration.host());
+  parked_.erase(parked);
 }
 
 std::optional<ParkedStreams::Parked> ParkedStreams::Take(StreamId stream) {
-  auto parked = parked_.extract(stream);
-  if (parked.empty()) return std::nullopt;
-  return std::move(parked.mapped());
+  const auto found = parked_.find(stream);
+  if (found == parked_.end()) return std::nullopt;
+  Parked parked = std::move(found->second);
+  stream_of_.erase(parked.registration.host());
+  parked_.erase(found);
+  return parked;
 }
 
 std::vector<StreamId> ParkedStreams::streams() const {

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/container/flat_hash_map.h"
 #include "remesh/v1/worker.pb.h"
 #include "server/controller/values/event.h"
 #include "server/controller/values/outbox.h"
@@ -26,19 +27,22 @@ class ParkedStreams {
     size_t bytes = 0;  // of the messages, except the stream's first, which is long
   };
 
+  // REQUIRES: no other stream of the host waits: see Supersede().
   void Park(StreamId stream, v1::Register registration);
   // Keeps the message and returns true if it must wait, because its stream does or because the
   // server does not lead yet. Closes a stream that sends too much (WORKER_TOO_FAST).
   bool Keep(const StreamMessage& message, bool leads, Outbox& out);
-  // The host registered on a later stream: closes its streams that wait. Returns whether there were
-  // any.
+  // The host registered on a later stream: closes the one that waits. Returns whether there was one.
   bool Supersede(const std::string& host, Outbox& out);
   // Ends the wait; nullopt when the stream does not wait, or no longer waits.
   std::optional<Parked> Take(StreamId stream);
   std::vector<StreamId> streams() const;
 
  private:
+  void Drop(std::map<StreamId, Parked>::iterator parked);
+
   std::map<StreamId, Parked> parked_;
+  absl::flat_hash_map<std::string, StreamId> stream_of_;  // by host, of those that are registered
 };
 
 }  // namespace remesh::server

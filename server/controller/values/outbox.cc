@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/controller/values/outbox.h"
 
-#include <algorithm>
 #include <utility>
 
 namespace remesh::server {
@@ -15,6 +14,7 @@ void Outbox::Reply(const std::vector<CallId>& calls, const absl::StatusOr<server
 }
 
 void Outbox::Close(StreamId stream, const absl::Status& status) {
+  closed_.insert(stream);
   Add(CloseStream{.stream = stream, .status = status});
 }
 
@@ -25,13 +25,6 @@ void Outbox::Warn(std::string line) { Add(server::Note{.line = std::move(line), 
 void Outbox::Persist(std::vector<Record> records, FollowUp then) {
   Add(server::Persist{.sequence = 0, .records = std::move(records)});
   follow_ups_.push_back(std::move(then));
-}
-
-bool Outbox::Closes(StreamId stream) const {
-  return std::any_of(actions_.begin(), actions_.end(), [stream](const Action& action) {
-    const CloseStream* close = std::get_if<CloseStream>(&action);
-    return close != nullptr && close->stream == stream;
-  });
 }
 
 void Outbox::DropPersists() {

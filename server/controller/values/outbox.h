@@ -25,7 +25,7 @@ class Outbox {
   // The state or execution of this name has changed: its watchers are told at the end of the event.
   void Touch(const std::string& name) { touched_.insert(name); }
 
-  bool Closes(StreamId stream) const;
+  bool Closes(StreamId stream) const { return closed_.contains(stream); }
   // Drops the transactions that were to be written, and their follow-ups.
   void DropPersists();
   const std::set<std::string>& touched() const { return touched_; }
@@ -38,6 +38,7 @@ class Outbox {
   Actions actions_;
   std::vector<FollowUp> follow_ups_;
   std::set<std::string> touched_;
+  std::set<StreamId> closed_;
 };
 
 }  // namespace remesh::server
