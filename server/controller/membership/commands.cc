@@ -3,6 +3,7 @@
 
 #include <google/protobuf/util/time_util.h>
 
+#include <algorithm>
 #include <utility>
 #include <vector>
 
@@ -11,6 +12,15 @@
 namespace remesh::server {
 
 using google::protobuf::util::TimeUtil;
+
+Timestamp HeartbeatInterval(const ControllerOptions& options, size_t workers) {
+  constexpr size_t kWorkers = 1024;
+  const Timestamp asked = options.heartbeat_interval;
+  Timestamp most = options.lost_after * 2 / 5;
+  if (options.stall_timeout.count() > 0) most = std::min(most, options.stall_timeout / 2);
+  if (most <= asked || workers <= kWorkers) return asked;
+  return std::min(most, asked * static_cast<int64_t>(workers) / static_cast<int64_t>(kWorkers));
+}
 
 void Commands::Send(const std::string& host, v1::AttachResponse command, Outbox& out) const {
   const WorkerEntry* worker = workers_.Find(host);
@@ -40,8 +50,8 @@ void Commands::SendLater(const std::string& host, size_t bytes,
 void Commands::SendWelcome(const v1::Register& registration, Outbox& out) const {
   v1::AttachResponse message;
   v1::Welcome& welcome = *message.mutable_welcome();
-  *welcome.mutable_heartbeat_interval() =
-      TimeUtil::NanosecondsToDuration(options_.heartbeat_interval.count());
+  const Timestamp heartbeats = HeartbeatInterval(options_, workers_.workers().size());
+  *welcome.mutable_heartbeat_interval() = TimeUtil::NanosecondsToDuration(heartbeats.count());
   *welcome.mutable_lost_after() = TimeUtil::NanosecondsToDuration(options_.lost_after.count());
   welcome.set_cluster_uid(leadership_.cluster_uid());
   welcome.set_incarnation(registration.incarnation());

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstddef>
 #include <functional>
 #include <string>
 
@@ -11,6 +12,12 @@
 #include "server/controller/values/outbox.h"
 
 namespace remesh::server {
+
+// The time between heartbeats of a worker that attaches as one of so many. One heartbeat costs the
+// server some 30 microseconds, so what the options say holds for up to 1024 workers; among more the
+// time grows with their number. It ends at two fifths of lost_after, so that one late heartbeat
+// loses no host, and at half of stall_timeout, because heartbeats tell of progress.
+Timestamp HeartbeatInterval(const ControllerOptions& options, size_t workers);
 
 // Puts commands to workers into an outbox, with the epoch and the journal's position; cuts long
 // ones into parts. Has no state of its own. Not thread-safe.

@@ -191,6 +191,19 @@ TEST_F(MembershipTest, WhileTheJournalIsBehindNobodyIsCommanded) {
   EXPECT_EQ(Sent(1, v1::AttachResponse::kWelcome), 1);
 }
 
+// Those of 16,384 workers, one a second, took more than half a core.
+TEST_F(MembershipTest, HeartbeatsComeLessOftenAmongManyWorkers) {
+  using std::chrono::milliseconds;
+  ControllerOptions options;
+  EXPECT_EQ(HeartbeatInterval(options, 1024), milliseconds(1000));
+  EXPECT_EQ(HeartbeatInterval(options, 1536), milliseconds(1500));
+  EXPECT_EQ(HeartbeatInterval(options, 16384), milliseconds(2000)) << "of 5 s of silence";
+  options.stall_timeout = milliseconds(3000);
+  EXPECT_EQ(HeartbeatInterval(options, 16384), milliseconds(1500));
+  options.lost_after = milliseconds(2000);
+  EXPECT_EQ(HeartbeatInterval(options, 16384), milliseconds(1000)) << "never more often";
+}
+
 TEST(ParkedStreamsTest, KeepWhatIsSaidUntilTheyAreTaken) {
   ParkedStreams parked;
   Outbox out;
