@@ -188,6 +188,12 @@ TEST_F(BusyTest, HostProgramsDoNotWaitForOtherStreams) {
   EXPECT_TRUE(status.ok()) << status;
 }
 
+// Regression: a move of 16,384 hosts behind one address was aborted, because most of the hosts were
+// refused their programs.
+TEST(ProgramsTest, AsManyMayWaitAsThereMayBeHosts) {
+  EXPECT_GE(Core::Options().programs_waiting_max / 4, EnrolmentRules().hosts_max);
+}
+
 // For plans and for programs; three callers that use their quarter leave threads for others, too.
 TEST_F(BusyTest, ACallerHasAQuarterOfTheThreadsOfStreams) {
   for (ThreadPool* pool : {&core_->streamers().pool(), &core_->programs().pool()}) {

@@ -112,7 +112,7 @@ Core::Core(Options options, CoreObserver& observer)
                 .waiting_max = std::numeric_limits<size_t>::max(),  // by the limits of worlds
                 .fair = true}),
       streamers_(options_.stream_threads, options_.waiting_max),
-      programs_(options_.stream_threads, options_.waiting_max),
+      programs_(options_.stream_threads, options_.programs_waiting_max),
       desk_(plans_, {lookups_, long_lookups_, kLookupQuantum},
             {quick_planners_, planners_, kPlanningQuantum}, options_.planning),
       precomputer_(plans_, planners_, desk_),

@@ -98,6 +98,9 @@ class Core {
     PlanningLimits planning;
     int stream_threads = 8;      // for GetHostProgram, and as many again for other streams
     size_t waiting_max = 10000;  // questions that may wait for a thread
+    // GetHostPrograms that may wait: all hosts of a move ask at once. Each caller may have a quarter,
+    // and all hosts may be one caller: four times as many as there may be hosts.
+    size_t programs_waiting_max = 80000;
     size_t message_bytes_max = size_t{64} << 20;  // of one that gRPC sends
   };
 
