@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tests/benchmark/fleet_worker.h"
 
+#include <google/protobuf/util/time_util.h>
 #include <grpcpp/support/client_callback.h>
 
 #include <deque>
@@ -46,6 +47,7 @@ class FleetStream : public grpc::ClientBidiReactor<v1::AttachRequest, v1::Attach
   void Start(v1::WorkerService::Stub& stub, v1::AttachRequest first) {
     context_.set_wait_for_ready(true);
     stub.async()->Attach(&context_, this);
+    AddHold();  // for Send(), which comes at any time; until nothing more can be read
     Send(std::move(first));
     StartRead(&incoming_);
     StartCall();
@@ -53,6 +55,7 @@ class FleetStream : public grpc::ClientBidiReactor<v1::AttachRequest, v1::Attach
 
   void Send(v1::AttachRequest message) {
     absl::ReleasableMutexLock lock(&mutex_);
+    if (ended_) return;
     queue_.push_back(std::move(message));
     if (writing_) return;
     writing_ = true;
@@ -70,7 +73,7 @@ class FleetStream : public grpc::ClientBidiReactor<v1::AttachRequest, v1::Attach
   }
 
   void OnReadDone(bool ok) override {
-    if (!ok) return;
+    if (!ok) return End();
     worker_.OnCommand(incoming_);
     incoming_.Clear();
     StartRead(&incoming_);
@@ -82,11 +85,22 @@ class FleetStream : public grpc::ClientBidiReactor<v1::AttachRequest, v1::Attach
   }
 
  private:
-  // The message stays where it is while others are added behind it.
+  // The message stays where it is while others are added behind it. Once the lock is released the
+  // stream may end, so that it needs a hold for this write.
   void WriteFirst(absl::ReleasableMutexLock& lock) ABSL_NO_THREAD_SAFETY_ANALYSIS {
     const v1::AttachRequest& first = queue_.front();
+    AddHold();
     lock.Release();
     StartWrite(&first);
+    RemoveHold();
+  }
+
+  void End() {
+    {
+      absl::MutexLock lock(&mutex_);
+      ended_ = true;
+    }
+    RemoveHold();
   }
 
   FleetWorker& worker_;
@@ -95,6 +109,7 @@ class FleetStream : public grpc::ClientBidiReactor<v1::AttachRequest, v1::Attach
   absl::Mutex mutex_;
   std::deque<v1::AttachRequest> queue_ ABSL_GUARDED_BY(mutex_);
   bool writing_ ABSL_GUARDED_BY(mutex_) = false;
+  bool ended_ ABSL_GUARDED_BY(mutex_) = false;  // nothing is written any more
 };
 
 // A program on its way to a worker. Deletes itself at its end.
@@ -271,6 +286,8 @@ void FleetWorker::OnCommand(const v1::AttachResponse& command) {
 void FleetWorker::OnWelcome(const v1::Welcome& welcome) {
   incarnation_ = welcome.incarnation();
   cluster_uid_ = welcome.cluster_uid();
+  *host_.heartbeat_nanos =
+      google::protobuf::util::TimeUtil::DurationToNanoseconds(welcome.heartbeat_interval());
   if (!std::exchange(attached_, true)) ++*host_.attached;
 }
 

@@ -37,7 +37,8 @@ struct FleetHost {
   int devices = 8;
   const std::atomic<bool>* fetches_programs = nullptr;  // before it answers Prepare
   FleetCounts* counts = nullptr;
-  std::atomic<int64_t>* attached = nullptr;  // workers that have their Welcome
+  std::atomic<int64_t>* attached = nullptr;         // workers that have their Welcome
+  std::atomic<int64_t>* heartbeat_nanos = nullptr;  // as the server asked last
 };
 
 class FleetStream;
