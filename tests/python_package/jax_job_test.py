@@ -5,30 +5,17 @@ later loss, has the bits of a restore from Orbax's files of the same step."""
 import json
 import os
 import pathlib
-import shutil
 import subprocess
-import tempfile
-import sys
 import unittest
 
 import support
-
-sys.path.insert(0, str(support.MODULES))
-from remesh.testing import LocalCluster  # noqa: E402  pylint: disable=wrong-import-position
+from framework_job import FrameworkJobCase
 
 _HERE = pathlib.Path(__file__).resolve().parent
 _EXAMPLES = _HERE.parents[1] / "examples"
 
 
-class JaxJobTest(unittest.TestCase):
-
-    def setUp(self):
-        self.cluster = LocalCluster(support.BIN_DIR, hosts=6, devices_per_host=1).__enter__()
-        self.addCleanup(self.cluster.close)
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.folder = pathlib.Path(folder.name)
-
+class JaxJobTest(FrameworkJobCase):
     # Runs a world of `size` processes and returns what process 0 printed. Kills
     # all once it has printed step `kill`, the last one first.
     def world(self, size, kill=None, **order):
@@ -103,30 +90,6 @@ class JaxJobTest(unittest.TestCase):
             )
             print(f"{each['failed']}: raised by all after {each['seconds']:.3f} s", flush=True)
 
-    # The world restored what the one before printed for that step, and both
-    # ways to restore it go on alike.
-    def check_goes_on(self, before, after, saved_by):
-        found = after[0]
-        digests = {each["saved"]: each["digest"] for each in before if "saved" in each}
-        self.assertIn(found["restored"], digests)
-        self.assertEqual(
-            found["digests"],
-            [digests[found["restored"]]] * 2,
-            "not the bits that were saved, and those of the files",
-        )
-        self.assertEqual(found["saved_by"], saved_by)
-        losses = {each["step"]: each["losses"] for each in after if "step" in each}
-        self.assertTrue(losses)
-        for step, (ours, files) in losses.items():
-            self.assertEqual(
-                ours, files, f"step {step}: another loss than after a restore from the files"
-            )
-        print(
-            f"restored step {found['restored']} of {saved_by} processes, digest "
-            f"{found['digests'][0]}, losses of {len(losses)} steps equal, {found['seconds']}",
-            flush=True,
-        )
-
     def test_goes_on_with_3_and_then_6_processes(self):
         four = self.world(4, kill=10, steps=100)
         three = self.world(3, steps=13)
@@ -140,10 +103,7 @@ class JaxJobTest(unittest.TestCase):
     def test_data_parallel_state_survives_a_host_that_lost_its_memory(self):
         four = self.world(4, kill=6, steps=100, data_parallel=True, replicas=2)
         host = self.cluster.host_names[1]
-        self.cluster.workers[host].kill()
-        for path in (self.cluster.buffers / host).iterdir():
-            if not path.name.startswith(("agent", "lock")):  # what proves that it is the same host
-                shutil.rmtree(path)
+        self.kill_and_wipe(host)
         self.cluster.kill_server()
         self.cluster.start_server()
         self.cluster.start_worker(host)

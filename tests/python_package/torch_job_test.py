@@ -6,32 +6,19 @@ of the same step."""
 import json
 import os
 import pathlib
-import shutil
 import signal
 import subprocess
-import sys
-import tempfile
 import unittest
 
 import support
-
-sys.path.insert(0, str(support.MODULES))
-from remesh.testing import LocalCluster  # noqa: E402  pylint: disable=wrong-import-position
+from framework_job import FrameworkJobCase
 
 _HERE = pathlib.Path(__file__).resolve().parent
 _EXAMPLES = _HERE.parents[1] / "examples"
 _TORCHRUN = support.VENV / "bin" / "torchrun"
 
 
-class TorchJobTest(unittest.TestCase):
-
-    def setUp(self):
-        self.cluster = LocalCluster(support.BIN_DIR, hosts=6, devices_per_host=1).__enter__()
-        self.addCleanup(self.cluster.close)
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.folder = pathlib.Path(folder.name)
-
+class TorchJobTest(FrameworkJobCase):
     def torchrun(self, size, *program, log, **environment):
         """Started in a session of its own. Its processes meet at a port that the kernel chooses."""
         env = {
@@ -84,30 +71,6 @@ class TorchJobTest(unittest.TestCase):
         )
         os.kill(int(children[-1]), signal.SIGKILL)
 
-    def check_goes_on(self, before, after, saved_by):
-        """The world restored what the one before printed for that step, and both ways to restore it
-        go on alike."""
-        found = after[0]
-        digests = {each["saved"]: each["digest"] for each in before if "saved" in each}
-        self.assertIn(found["restored"], digests)
-        self.assertEqual(
-            found["digests"],
-            [digests[found["restored"]]] * 2,
-            "not the bits that were saved, and those of the files",
-        )
-        self.assertEqual(found["saved_by"], saved_by)
-        losses = {each["step"]: each["losses"] for each in after if "step" in each}
-        self.assertTrue(losses)
-        for step, (ours, files) in losses.items():
-            self.assertEqual(
-                ours, files, f"step {step}: another loss than after a restore from the files"
-            )
-        print(
-            f"restored step {found['restored']} of {saved_by} processes, digest "
-            f"{found['digests'][0]}, losses of {len(losses)} steps equal, {found['seconds']}",
-            flush=True,
-        )
-
     def test_goes_on_with_3_and_then_6_processes(self):
         four = self.world(4, kill=6, steps=100)
         three = self.world(3, steps=9)
@@ -120,10 +83,7 @@ class TorchJobTest(unittest.TestCase):
     def test_data_parallel_state_survives_a_host_that_lost_its_memory(self):
         four = self.world(4, kill=6, steps=100, data_parallel=True, replicas=2)
         host = self.cluster.host_names[1]
-        self.cluster.workers[host].kill()
-        for path in (self.cluster.buffers / host).iterdir():
-            if not path.name.startswith(("agent", "lock")):  # what proves that it is the same host
-                shutil.rmtree(path)
+        self.kill_and_wipe(host)
         self.cluster.start_worker(host)
         two = self.world(2, steps=6, data_parallel=True, replicas=2)
         self.check_goes_on(four, two, 4)
