@@ -11,7 +11,7 @@
 namespace remesh {
 namespace {
 
-// Makes stderr a pipe that is full and that nobody reads.
+// Makes stderr a pipe that is full and is not read.
 void FillStderr(int flags) {
   int ends[2];
   REMESH_CHECK(pipe2(ends, O_NONBLOCK) == 0);
@@ -46,7 +46,7 @@ TEST(CheckDeathTest, AFailedCheckSaysWhichAndWhere) {
 
 TEST(CheckTest, WhatHoldsEndsNothing) { REMESH_CHECK(1 + 1 == 2); }
 
-// Regression: the process waited for stderr's reader for ever.
+// Regression: the process waited for stderr's reader forever.
 TEST(CheckDeathTest, AReaderThatStandsStillKeepsNoProcessFromAborting) {
   EXPECT_EXIT(FailWithoutReader(0), testing::KilledBySignal(SIGABRT), "");
 }

@@ -25,7 +25,7 @@ namespace remesh::server {
 namespace {
 
 // Calls that the strand makes before it runs other tasks. With one at a time, every call would wait
-// for all messages that a busy worker has sent meanwhile.
+// for all messages that a busy worker has sent in the meantime.
 constexpr size_t kCallsInTurn = 16;
 // Messages of workers that the strand handles, and commands to workers that it sends, before it runs
 // other tasks. In a large move both come by the thousand, and each takes some 20 to 50 microseconds.
@@ -366,7 +366,7 @@ void Core::Shutdown() {
     calls_.AnswerAll(ShuttingDown());
     for (auto& [id, stream] : std::exchange(streams_, {})) stream->Close(ShuttingDown());
     for (auto& [id, watch] : std::exchange(watches_, {})) watch->End(ShuttingDown());
-    callers_.RunWaiting();  // refuses them; those that come meanwhile are refused in their turn
+    callers_.RunWaiting();  // refuses them; later ones are refused in their turn
     done.Notify();
   });
   if (posted) done.WaitForNotification();

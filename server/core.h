@@ -60,7 +60,7 @@ class WatchSink {
   virtual ~WatchSink() = default;
   virtual void Offer(std::shared_ptr<const Reply> value) = 0;
   virtual void End(const absl::Status& status) = 0;
-  // Whether nobody waits for a value any more.
+  // Whether no caller waits for a value any more.
   virtual bool Ended() = 0;
 };
 
@@ -175,7 +175,7 @@ class Core {
   // write starts; on the strand, a large state with many watchers, or asked for often, would hold up
   // everyone. However many tasks wait, none is refused.
   ThreadPool& writers() { return writers_; }
-  // Write what members of worlds are told, where that is large: apart from the writers, so that
+  // Write what members of worlds are sent, where that is large: apart from the writers, so that
   // members do not wait for callers of other services.
   ThreadPool& talkers() { return talkers_; }
   // For streams other than those of programs().

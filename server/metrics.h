@@ -26,7 +26,7 @@ class ServerMetrics : public CoreObserver {
   void OnRoundEnded(coordination::Ending ending, absl::Duration duration) override;
   void OnWorlds(const coordination::WorldFigures& worlds) override;
   void OnGauges(const ControllerGauges& gauges, const v1::CacheStats& plans) override;
-  // Logs and ends the process. No one has been told of a decision that could not be written.
+  // Logs and ends the process. No decision was announced that could not be written.
   void OnFatal(const absl::Status& status) override;
 
  private:

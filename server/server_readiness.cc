@@ -59,8 +59,8 @@ absl::Status ServerReadiness::CheckJournal() const {
   }
   if (!core_->journal_behind()) return absl::OkStatus();
   return absl::FailedPreconditionError(
-      "behind: a worker was told of a later journal, so that nothing is decided; restore it, or "
-      "start with accept_older_journal");
+      "behind: a worker knows of a later journal, so that nothing is decided; restore it, or start "
+      "with accept_older_journal");
 }
 
 absl::Status ServerReadiness::CheckController() const {

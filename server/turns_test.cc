@@ -244,7 +244,7 @@ TEST_F(TurnsTest, AStreamThatEndsBeforeItsTurnDoesNotBegin) {
   EXPECT_TRUE(late->closed());
 }
 
-// A worker that says something and then ends its stream must be heard.
+// A worker that says something and then ends its stream must be handled.
 TEST_F(TurnsTest, TheEndOfAStreamThatWasHeardComesAfterItsMessages) {
   AttachWorkers();  // from now on no message waits for the journal
   const auto stream = OpenFor("caller");
@@ -297,8 +297,8 @@ TEST_F(TurnsTest, ACallWhoseCallerHasGoneIsNotMade) {
   EXPECT_TRUE(absl::IsCancelled(status)) << status;
 }
 
-// Regression: a question about a move was planned to the end, for nobody, however many callers asked
-// and left.
+// Regression: a question about a move was planned to the end, with no caller left, however many
+// callers asked and left.
 TEST_F(TurnsTest, AMoveThatIsOnlyAskedIsNotPlannedForACallerWhoHasGone) {
   AttachWorkers();
   CreateReadyState();
@@ -333,7 +333,7 @@ TEST_F(TurnsTest, AWatchThatEndsBeforeItsTurnIsSkipped) {
 }
 
 // Regression: calls that had come before a worker's messages waited, each, for all messages that
-// the worker sent meanwhile.
+// the worker sent in the meantime.
 TEST_F(TurnsTest, SixteenCallsAreMadeBeforeOtherTasksOfTheStrand) {
   {
     const Holding holding(*core_);  // is the first of sixteen

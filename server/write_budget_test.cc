@@ -30,7 +30,7 @@ TEST_F(WriteBudgetTest, ThoseForWhomThereIsRoomGoAtOnce) {
   EXPECT_EQ(went_, "abc");
 }
 
-// Else a large one could wait for ever.
+// Else a large one could wait forever.
 TEST_F(WriteBudgetTest, NobodyOvertakes) {
   Take("a", 60);
   Take("b", 80);

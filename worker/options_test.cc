@@ -70,7 +70,7 @@ TEST(WorkerOptionsTest, TheServersAddressForTrainersHasNoCredentials) {
   }
 }
 
-// Regression: the worker began with a name that the server refuses, and asked for ever.
+// Regression: the worker began with a name that the server refuses, and asked forever.
 TEST(WorkerOptionsTest, TheHostsNameIsOneThatTheServerTakes) {
   for (const char* host : {"a b", "-a", "a/b", "\x7f"}) {
     WorkerOptions options;

@@ -132,7 +132,7 @@ absl::Status ListJobs(const JobsOptions& options) {
 }
 
 // The job's states, in the order in which they are deleted. Nothing is deleted while one of them
-// moves: a move that ends later could not be told from the rest of the job.
+// moves: a move that ends later could not be distinguished from the rest of the job.
 absl::StatusOr<std::vector<v1::State>> StatesToDelete(const JobsOptions& options, StateStub& stub,
                                                       const std::string& parent) {
   if (parent == "jobs/" || parent == "jobs/-") {

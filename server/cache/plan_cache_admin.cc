@@ -128,7 +128,7 @@ absl::Status PlanCache::Delete(const std::string& name) {
   Name* const found = memory_.Find(name);
   if (found == nullptr) return absl::OkStatus();
   if (absl::Status status = CheckRemovable(found->listed); !status.ok()) {
-    // A question came for it meanwhile, so the plan stays.
+    // A question came for it in the meantime, so the plan stays.
     disk_.Store(found->listed.plan->cached, ToFileName(found->listed, /*with_spec=*/true));
     return status;
   }

@@ -96,7 +96,7 @@ TEST(PlanCacheTest, PlansMadeAheadForOneCallerDriveOutEachOtherAndNothingElse) {
     EXPECT_TRUE(cache.Find(name, Access::kPeek).ok()) << name;
   }
   EXPECT_FALSE(cache.Find(first, Access::kPeek).ok());
-  // As long as nobody else needs it, all of memory is the caller's.
+  // As long as no other caller needs it, all of memory is the caller's.
   EXPECT_EQ(cache.stats().memory().entries(), 8);
 }
 

@@ -34,8 +34,8 @@ constexpr const char* kMigrations[] = {
 };
 constexpr int kVersion = std::size(kMigrations);
 
-// Names made ahead that nobody has asked for, and how much of them each caller has. They are kept
-// in memory; names that go, or are asked for, leave by themselves.
+// Names made ahead that no caller has asked for, and how much of them each caller has. They are
+// kept in memory; names that go, or are asked for, leave by themselves.
 constexpr char kAheadTables[] =
     "PRAGMA temp_store=MEMORY;"
     "CREATE TEMP TABLE ahead(id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE, "

@@ -75,7 +75,7 @@ class PlanFile {
     int64_t max_entries = 0;  // of names, and also of plans
     absl::Duration max_age;   // since the last use
   };
-  // Removes what is too old. Then, as far as the limits demand, names made ahead that nobody has
+  // Removes what is too old. Then, as far as the limits demand, names made ahead that no caller has
   // asked for and that take more than a quarter of the limits for one caller; then the least
   // recently used. Never what is pinned.
   absl::StatusOr<std::vector<Evicted>> Trim(const Limits& limits, absl::Time now);

@@ -121,7 +121,7 @@ std::optional<CachedPlan> PlanStore::Find(const planner::CanonicalRequest& reque
     return *std::move(plan);
   }
   if (!row.has_value()) return std::nullopt;
-  // From another release: the plan is computed anew, which replaces it.
+  // From another release: the plan is computed again, which replaces it.
   if (absl::IsFailedPrecondition(plan.status())) return std::nullopt;
   const std::string why(plan.status().message());
   LogWarning("a plan on disk is set aside", {{"fingerprint", fingerprint}, {"error", why}});

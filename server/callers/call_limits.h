@@ -17,8 +17,8 @@ namespace remesh::server {
 bool IsLimited(std::string_view method);
 
 // Limits how often each caller may make expensive calls, with one token bucket a caller. Forgets
-// the least recently heard callers beyond `callers_max`; a forgotten caller starts again with a
-// full bucket. Thread-safe.
+// the callers whose last call is the oldest, beyond `callers_max`; a forgotten caller starts again
+// with a full bucket. Thread-safe.
 class CallLimits {
  public:
   struct Options {
@@ -48,7 +48,7 @@ class CallLimits {
   absl::Mutex mutex_;
   Options options_ ABSL_GUARDED_BY(mutex_);
   absl::flat_hash_map<std::string, Bucket> buckets_ ABSL_GUARDED_BY(mutex_);
-  std::list<std::string> order_ ABSL_GUARDED_BY(mutex_);  // callers, most recently heard first
+  std::list<std::string> order_ ABSL_GUARDED_BY(mutex_);  // callers, the last to call first
 };
 
 }  // namespace remesh::server

@@ -68,7 +68,7 @@ TEST_F(CallLimitsTest, OfManyCallersOnlyTheLastOnesAreRemembered) {
   CallLimits limits({.per_second = 1, .burst = 1, .callers_max = 3}, clock_);
   EXPECT_EQ(Passing(limits, "a"), 1);
   for (const char* caller : {"b", "c"}) Passing(limits, caller);
-  EXPECT_EQ(Passing(limits, "a"), 0);  // heard again: b is the oldest now
+  EXPECT_EQ(Passing(limits, "a"), 0);  // called again: b is the oldest now
   Passing(limits, "d");
   EXPECT_EQ(Passing(limits, "a"), 0);
   EXPECT_EQ(Passing(limits, "b"), 1);

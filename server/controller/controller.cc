@@ -146,7 +146,7 @@ void Controller::OnTick(Moment now, Outbox& out) {
   }
 }
 
-// A worker that could not be heard because the server itself stood still was not silent.
+// A worker whose messages were not read because the server itself stood still was not silent.
 void Controller::Forgive(Timestamp pause, Outbox& out) {
   if (pause >= std::chrono::seconds(1)) {
     out.Warn(

@@ -151,7 +151,7 @@ class JournalBehindTest : public ControllerTestWorld {
 
 TEST_F(JournalBehindTest, AWorkerThatWasToldMoreStopsAllDecisions) {
   RollBack();
-  EXPECT_FALSE(Behind());  // nobody has said so yet
+  EXPECT_FALSE(Behind());  // no worker has said so yet
   const StreamId a = Attach("a", {Manifest(uid_, 2)});
   EXPECT_TRUE(Behind());
   ASSERT_EQ(sent_[a].size(), 1u);

@@ -315,10 +315,10 @@ TEST_F(ControllerMovesTest, AReceiverThatDiesAfterTheDecisionHoldsUpNoOtherJob) 
   Seal(b_, Manifest(uid, 1, "jobs/j/states/other"));
   const int before = Count(b_, Command::kPrepare);
   StartMove(1, "jobs/j/states/other");                  // on the same devices
-  EXPECT_EQ(Count(b_, Command::kPrepare), before + 1);  // was: queued for ever
+  EXPECT_EQ(Count(b_, Command::kPrepare), before + 1);  // was: queued forever
 }
 
-// The host was cut off while it reserved memory, and the server restarted meanwhile.
+// The host was cut off while it reserved memory, and the server restarted in the meantime.
 TEST_F(ControllerMovesTest, AnAttemptThatFailedWithoutItsHostIsEndedWhenItComesBack) {
   const std::string name = StartMove();
   StartServer();

@@ -123,7 +123,7 @@ TEST_F(ControllerStatesTest, AStateIsReadyAgainWhenTheNewerGenerationIsGone) {
   EXPECT_EQ(controller_->gauges().owed_generations, 0);
 }
 
-// Regression: the host kept the deleted state's buffers for ever.
+// Regression: the host kept the deleted state's buffers forever.
 TEST_F(ControllerStatesTest, TombstonesOutliveForgottenHosts) {
   Attach("a");
   const StreamId b = Attach("b");
@@ -137,7 +137,8 @@ TEST_F(ControllerStatesTest, TombstonesOutliveForgottenHosts) {
   EXPECT_EQ(Forgotten(Attach("b", {Manifest(made.uid(), 1)})), Uids{made.uid()});
 }
 
-// A host that comes meanwhile keeps what it holds, because the deletion may never reach the disk.
+// A host that comes in the meantime keeps what it holds, because the deletion may never reach the
+// disk.
 TEST_F(ControllerStatesTest, NothingIsForgottenBeforeTheTombstoneIsOnDisk) {
   Attach("a");
   const v1::State made = Create({"a"});

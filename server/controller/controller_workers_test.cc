@@ -122,7 +122,7 @@ TEST_F(ControllerWorkersTest, AHeartbeatWithoutProgressIsNoSignOfLife) {
   }
 }
 
-// The server was stopped for longer than lost_after: nobody was silent.
+// The server was stopped for longer than lost_after: no worker was silent.
 TEST_F(ControllerWorkersTest, TheServersOwnPauseIsNobodysSilence) {
   options_.tick_interval = std::chrono::milliseconds(250);
   StartServer();
@@ -137,7 +137,7 @@ TEST_F(ControllerWorkersTest, TheServersOwnPauseIsNobodysSilence) {
   EXPECT_EQ(Refused(a), "WORKER_LOST");
 }
 
-// Regression: a stream on which no register came stayed open for ever.
+// Regression: a stream on which no register came stayed open forever.
 TEST_F(ControllerWorkersTest, AStreamWithoutARegisterIsClosedAfterThirtySeconds) {
   const StreamId silent = 100, ends = 101;
   Handle(StreamOpened{silent});

@@ -23,7 +23,7 @@ void Attach(StreamId stream, const v1::Register& registration, Machines& machine
   machines.commands.SendWelcome(registration, out);
   FreeUnmentioned(host, owed, machines, out);
   SettleHost(registration, machines, out);
-  // While the journal is behind no Commit is sent, so no host may count as told.
+  // While the journal is behind no Commit is sent, so no host may count as informed.
   if (!machines.leadership.behind()) machines.executions.OnHostReturned(host, now, out);
   machines.states.Assign(host, out);
 }
@@ -66,8 +66,8 @@ void OnRegister(const StreamMessage& message, Machines& machines, Moment now, Ou
                                                .epoch = leadership.highest_epoch()});
 }
 
-// Checks that the host may still attach. Meanwhile an operator may have forgotten or reset it,
-// another host may have taken its devices, or new rules may have changed its rack.
+// Checks that the host may still attach. In the meantime an operator may have forgotten or reset
+// it, another host may have taken its devices, or new rules may have changed its rack.
 absl::Status CheckStillFits(const Membership& membership, const v1::Register& registration) {
   RETURN_IF_ERROR(CheckProven(membership, registration.host()));
   RETURN_IF_ERROR(membership.workers().Check(registration));

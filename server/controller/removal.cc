@@ -137,7 +137,7 @@ absl::Status CheckMayChangeDevices(const v1::Register& registration, const Contr
   if (had == static_cast<size_t>(registration.devices_size())) return absl::OkStatus();
   std::string use = UseOf(registration.host(), view);
   // Only a host with ids from this journal is refused for the shards that it reports. One without
-  // may have come to a journal that was made anew; it keeps what it holds.
+  // may have come to a new journal; it keeps what it holds.
   if (use.empty() && had.has_value() && !registration.manifests().empty()) {
     use = absl::StrCat("holds shards of ", registration.manifests(0).state());
   }

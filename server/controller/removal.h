@@ -42,7 +42,7 @@ absl::StatusOr<std::string> FindUnusedHost(const std::string& worker, const Cont
 // FAILED_PRECONDITION (DEVICES_CHANGED).
 absl::Status CheckMayChangeDevices(const v1::Register& registration, const ControllerView& view);
 
-// What an attached host owes of a state and is told to discard, with what of it may be the last
+// What an attached host owes of a state and is asked to discard, with what of it may be the last
 // copy.
 struct Discard {
   std::string host;

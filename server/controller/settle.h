@@ -18,7 +18,7 @@ void Settle(const std::vector<HeldGeneration>& held, Machines& machines, Outbox&
 void Free(const std::string& host, const std::vector<ManifestKey>& keys, Machines& machines,
           Outbox& out);
 
-// OwedBy(): what a host owes. FreeUnmentioned(): the host has attached anew; the part of `owed`
+// OwedBy(): what a host owes. FreeUnmentioned(): the host has attached again; the part of `owed`
 // that it no longer mentions is gone and no longer makes its state LOST.
 std::vector<ManifestKey> OwedBy(const std::string& host, const Machines& machines);
 void FreeUnmentioned(const std::string& host, const std::vector<ManifestKey>& owed,

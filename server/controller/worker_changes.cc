@@ -48,7 +48,7 @@ void Controller::Change(CallId call, const v1::DiscardShardsRequest& request, Mo
   for (const v1::StateManifest& manifest : discard->response.discarded()) {
     machines_.commands.Send(discard->host, ToDiscard(manifest), out);
     Free(discard->host, {KeyOf(manifest)}, machines_, out);
-    out.Warn(absl::StrCat("host ", discard->host, " was told to discard generation ",
+    out.Warn(absl::StrCat("host ", discard->host, " was asked to discard generation ",
                           manifest.generation(), " of ", manifest.state(), " (uid ",
                           manifest.state_uid(), ")"));
   }

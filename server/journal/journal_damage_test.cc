@@ -78,7 +78,7 @@ TEST_F(JournalDamageTest, AFlippedBitInFrame0NeverMakesANewJournal) {
   EXPECT_EQ(FlipEach(files, "-wal", kWalHeader + 24, kWalHeader + kFrame, 61).same, 0);
 }
 
-// The WAL began anew over frames that are in the file already.
+// The WAL began again over frames that are in the file already.
 TEST_F(JournalDamageTest, AFlippedBitAfterACheckpointNeverMakesAnOlderJournal) {
   auto journal = MustOpen();
   last_ = journal->past().sequence;
@@ -175,7 +175,7 @@ TEST_F(JournalDamageTest, AnOlderFileUnderTheNewestWalIsFound) {
     for (int i = 0; i < 300; i += 10) {
       Add(*journal, sequence, {{absl::StrCat("host/", i), "new"}});
     }
-    for (int i = 0; i < 500; ++i) Add(*journal, sequence, {{"n", "x"}});  // the WAL begins anew
+    for (int i = 0; i < 500; ++i) Add(*journal, sequence, {{"n", "x"}});  // the WAL begins again
     Files files = Take();
     journal = nullptr;
     files[""] = old.at("");

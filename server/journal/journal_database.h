@@ -13,8 +13,8 @@
 namespace remesh::server {
 
 // A journal's SQLite file, with WAL, synchronous=FULL and errors JOURNAL_... . It decides itself
-// when to move its WAL into the file, so that a full disk can be told from a failed write. Not
-// thread-safe.
+// when to move its WAL into the file, so that a full disk can be distinguished from a failed write.
+// Not thread-safe.
 class JournalDatabase {
  public:
   // Opens or creates the file and locks it. Changes nothing in it until Own(), not even when it is

@@ -110,7 +110,7 @@ TEST_F(JournalFullTest, DecisionsAreStillWrittenOnAFullDisk) {
     SmallDisk disk(directory);
     Require(disk.HasBallast() && !disk.journal().full(), "has a ballast");
     disk.WriteUntilFull();
-    // More than the room, unless the WAL is moved into the file meanwhile.
+    // More than the room, unless the WAL is moved into the file in the meantime.
     for (int i = 0; i < 5000; ++i) RequireOk(disk.Write(), "a decision is written");
     Require(disk.journal().full(), "is still full");
     disk.Reopen();
@@ -206,7 +206,7 @@ TEST_F(JournalFullTest, TheWriterTellsThatItIsFullAndThatThereIsRoomAgain) {
       mutex.Await(absl::Condition(&on_disk));
     }
     Require(full, "tells that it is full");
-    disk.FreeDisk();  // and nobody writes any more
+    disk.FreeDisk();  // and nothing is written any more
     mutex.Await(absl::Condition(&has_room));
     Require(told == sequence, "tells no other sequence");
   });

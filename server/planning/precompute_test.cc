@@ -162,7 +162,7 @@ TEST_F(PrecomputeTest, ALostHostsReplicasAreReadyToo) {
 TEST_F(PrecomputeTest, WhatCannotBePlannedIsSaidAndCounted) {
   v1::PrecomputePlansRequest request;
   request.set_lose_any_one_host(true);
-  // Nobody else holds what a host holds, and no fallback is declared.
+  // No other host holds what a host holds, and no fallback is declared.
   EXPECT_EQ(Outcomes(Start(request, FlatLayout({0, 1, 2, 3}, 2)))[v1::Scenario::QUEUED], 2);
   Settle();
   EXPECT_EQ(cache_.stats().precompute().refused(), 2);

@@ -28,7 +28,7 @@ class ReadAhead {
   using Emit = absl::FunctionRef<bool(Piece)>;
   using Make = absl::AnyInvocable<absl::Status(Emit emit)>;
 
-  // `kept` must outlive it. No more pieces are made once `gone` says that nobody reads them.
+  // `kept` must outlive it. No more pieces are made once `gone` says that they are no longer read.
   ReadAhead(
       KeptBytes& kept, std::string caller, Make make,
       absl::AnyInvocable<bool()> gone = [] { return false; })

@@ -278,7 +278,7 @@ absl::Status CheckStartsHere(const std::string& plan, const v1::PlanSpec& spec,
   const absl::Status same = CheckSameLayout(source, state);
   if (same.ok()) return absl::OkStatus();
   const bool arrived = CheckSameLayout(target, state).ok();
-  const std::string why = arrived ? "the state already lies where it leads"
+  const std::string why = arrived ? "the state is already where it leads"
                                   : absl::StrCat("it starts elsewhere: ", same.message());
   return MakeError(
       absl::StatusCode::kFailedPrecondition, absl::StrCat(plan, ": ", why),

@@ -244,7 +244,7 @@ TEST_F(ExecutionPlanTest, WhatOnlyLostDevicesHoldIsRefused) {
   const absl::Status status = PlanTo(target, nullptr, options).status();
   EXPECT_TRUE(absl::IsDataLoss(status)) << status;
   EXPECT_EQ(GetErrorInfo(status).metadata.at("lost_devices"), "2");
-  // With a fallback there is a plan, but nobody to read the fallback.
+  // With a fallback there is a plan, but no host reads the fallback.
   v1::CreatePlanRequest request;
   *request.mutable_spec() = JoinSpecs(source_->spec, target, options);
   request.mutable_spec()->add_fallbacks()->set_checkpoint("/checkpoints");
@@ -310,7 +310,7 @@ class KeptArrayTest : public ExecutionPlanTest {
   // w to columns; v is not named.
   static v1::StateSpec OneToColumns() {
     v1::StateSpec spec = TargetOf(TestSpec());
-    (*spec.mutable_shardings())["rows"].set_hlo_text("{replicated}");  // not what v lies in
+    (*spec.mutable_shardings())["rows"].set_hlo_text("{replicated}");  // not what v is in
     return spec;
   }
 

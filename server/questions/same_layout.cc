@@ -95,7 +95,7 @@ absl::Status CheckSameLayout(const StateLayout& a, const StateLayout& b) {
     const Pair pair = {p.layout.get(),  p.devices.get(), q.layout.get(),
                        q.devices.get(), p.memory_kind,   q.memory_kind};
     if (same.contains(pair)) continue;
-    if (!SamePlaces(p, q)) return Differ(absl::StrCat("array ", array.name, " lies elsewhere"));
+    if (!SamePlaces(p, q)) return Differ(absl::StrCat("array ", array.name, " is elsewhere"));
     same.insert(pair);
   }
   return absl::OkStatus();

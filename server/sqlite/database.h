@@ -46,8 +46,8 @@ class Database {
   // Opens or creates the file without looking at its contents. UNAVAILABLE (_IO) if the file may
   // not be written, or if another user can have put it there: see OpenOwnFile().
   static absl::StatusOr<std::unique_ptr<Database>> Open(const std::string& path, Kind kind);
-  // Opens a file for reading that no one changes meanwhile. Writes and locks nothing and looks for
-  // no files beside it, so the contents of a WAL beside it are not seen.
+  // Opens a file for reading that no one changes in the meantime. Writes and locks nothing and
+  // looks for no files beside it, so the contents of a WAL beside it are not seen.
   static absl::StatusOr<std::unique_ptr<Database>> OpenUnchanging(const std::string& path,
                                                                   Kind kind);
   ~Database();

@@ -179,7 +179,7 @@ TEST_F(AcceptLoopTest, OneAddressLeavesRoomForOthersAndClosedOnesForNewOnes) {
   EXPECT_TRUE(HasEnded(ConnectTo(port_)));
   Say(mine.emplace_back(ConnectTo(port_, "127.0.0.2")));
   ASSERT_TRUE(AwaitTaken(3));
-  taken_.front().Reset();  // nobody tells the loop
+  taken_.front().Reset();  // the loop is not informed
   Say(mine.emplace_back(ConnectTo(port_)));
   EXPECT_TRUE(AwaitTaken(4));
 }

@@ -261,7 +261,7 @@ void ConnectionTable::TakeUnanswered(uint64_t memory, const NoiseLimits& limits,
 }
 
 // Adds up what was read, less the messages among it. A message counts for its address even if its
-// connection was closed meanwhile.
+// connection was closed in the meantime.
 void ConnectionTable::Listen(const MessageBytes::ByPeer& messages, const NoiseLimits& limits) {
   std::vector<int> closed;
   absl::flat_hash_map<std::string, uint64_t> explained;  // by address

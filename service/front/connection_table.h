@@ -95,14 +95,14 @@ class ConnectionTable {
   // are known.)
   std::optional<Connection> TakeMostRead(double least_share);
   void MarkRead();
-  // Looks once a second at most, and meanwhile takes nothing. Takes connections above their limit.
-  // Of every address above its limit takes the loudest connections, until the rest is within the
-  // limit. If there is no such address, and all together are above their limit, takes the loudest
-  // connection of the loudest address, unless that has less than the least. What an address has
-  // sent counts on when its connections are closed. Does not know what Unix sockets have read.
+  // Looks once a second at most, and in the meantime takes nothing. Takes connections above their
+  // limit. Of every address above its limit takes the loudest connections, until the rest is within
+  // the limit. If there is no such address, and all together are above their limit, takes the
+  // loudest connection of the loudest address, unless that has less than the least. What an address
+  // has sent counts on when its connections are closed. Does not know what Unix sockets have read.
   // Also takes connections that are slow to read (see NoiseLimits), and suspects those that sent
-  // most that nothing answered while the process grew. `messages` counts what all connections
-  // send; `memory`: of the process, in bytes.
+  // most that nothing answered while the process grew. `messages` counts what all connections send;
+  // `memory`: of the process, in bytes.
   std::vector<Connection> TakeNoisy(MessageBytes& messages,
                                     std::chrono::steady_clock::time_point now, uint64_t memory,
                                     const NoiseLimits& limits = {});

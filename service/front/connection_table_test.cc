@@ -210,7 +210,7 @@ TEST_F(NoiseTest, AnAddressWithLittleNoiseIsLeftAlone) {
   EXPECT_TRUE(Take().empty());
 }
 
-// Their descriptors may be others' by now. Regression: whoever connected anew began anew.
+// Their descriptors may be others' by now. Regression: whoever connected again began again.
 TEST_F(NoiseTest, WhatClosedConnectionsHaveSentCountsOn) {
   auto closed = Connect("127.0.0.2");
   const auto bystander = Connect("127.0.0.2");

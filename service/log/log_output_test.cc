@@ -112,7 +112,7 @@ int64_t LostOf(const std::vector<std::string>& lines) {
   return lost;
 }
 
-// In these tests a caller that waited for the reader would wait for ever.
+// In these tests a caller that waited for the reader would wait forever.
 class LogOutputTest : public ::testing::Test {
  protected:
   static void SetUpTestSuite() {

@@ -42,7 +42,7 @@ bool HasHttpHead(std::string_view said);
 // is bounded: each connection has limited time in all, and when an address, or all addresses
 // together, have too many connections, the newest ends the oldest connection of that address, or of
 // the address with most. A path that may take long has a thread that makes its answers one after
-// another; everyone who asks meanwhile gets the next answer.
+// another; everyone who asks in the meantime gets the next answer.
 class HttpAnswers {
  public:
   struct Options {

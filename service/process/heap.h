@@ -14,7 +14,7 @@ void KeepFreedMemory();
 
 // Returns freed memory that the C library has kept to the kernel, when there is much of it.
 // Otherwise the heaps of the threads that took them hold blocks freed by a large plan, or by many
-// watchers, for ever. Keeps small amounts for later use.
+// watchers, forever. Keeps small amounts for later use.
 class HeapTrimmer {
  public:
   // The most freed memory to keep, beyond what the last trim could not give back.

@@ -31,7 +31,7 @@ TEST(SmallFileTest, OnlyFilesOfLittleLengthAreRead) {
             "cannot be read: No such file or directory");
   ASSERT_EQ(mkfifo((folder + "/pipe").c_str(), 0600), 0);
   EXPECT_EQ(ReadSmallFile(folder + "/pipe").status().message(),
-            "is a pipe or a device, not a file");  // and nobody waited for its writer
+            "is a pipe or a device, not a file");  // and its writer was not waited for
 }
 
 }  // namespace

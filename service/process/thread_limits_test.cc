@@ -47,7 +47,7 @@ TEST(ThreadLimitsDeathTest, AThreadThatCannotStartEndsInALine) {
       {
         LeaveRoomForFewThreads();
         ExplainTermination();
-        std::thread([] {  // nobody catches there, as in the binaries
+        std::thread([] {  // nothing catches there, as in the binaries
           while (true)
             std::thread([] { std::this_thread::sleep_for(std::chrono::hours(1)); }).detach();
         })

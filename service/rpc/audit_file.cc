@@ -37,7 +37,7 @@ void AuditFile::Append(std::string line) {
   options_.on_lost();
 }
 
-// Opens the file anew. The old file stays in use if the new one cannot be opened.
+// Opens the file again. The old file stays in use if the new one cannot be opened.
 bool AuditFile::Reopen() {
   // O_NONBLOCK: does not wait for a reader if the path is a pipe.
   constexpr int kFlags = O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NONBLOCK;

@@ -13,7 +13,7 @@ namespace remesh::service {
 
 // A file to which a thread of its own appends lines, so that a slow or full disk blocks no caller:
 // lines that cannot be written are lost and counted. If the file was moved away, it is created
-// anew, so logrotate needs no signal. Thread-safe.
+// again, so logrotate needs no signal. Thread-safe.
 class AuditFile {
  public:
   struct Options {

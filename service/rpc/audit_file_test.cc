@@ -65,7 +65,7 @@ TEST_F(AuditFileTest, OnAFullDiskLinesAreLostAndCounted) {
   EXPECT_EQ(lost_, 1);
 }
 
-// A pipe that nobody reads takes 64 KiB; the disk is as slow as one can be.
+// A pipe that is not read takes 64 KiB; the disk is as slow as one can be.
 TEST_F(AuditFileTest, WhoeverAppendsNeverWaits) {
   ASSERT_EQ(mkfifo(path_.c_str(), 0600), 0);
   const int reader = open(path_.c_str(), O_RDONLY | O_NONBLOCK);

@@ -15,7 +15,7 @@ namespace remesh::service {
 // TLS 1.2 or 1.3 with the certificates that `keeper` has when a connection begins; a client must
 // present a certificate that the CA has signed. Null: insecure, the network is trusted. REQUIRES:
 // the result outlives the grpc::Server, which keeps no reference of its own, and is used for one
-// port or acceptor only: each change of the certificates is told once.
+// port or acceptor only: each change of the certificates is announced once.
 std::shared_ptr<grpc::ServerCredentials> MakeServerCredentials(
     std::shared_ptr<const CertificateKeeper> keeper);
 

@@ -6,7 +6,7 @@ run, median and maximum.
     PYTHONPATH=build/release/python tests/benchmark/attach_again.py [--bin-dir build/release/bin]
     [--hosts 3] [--runs 10] [--down 1.0]
 
-The server stays away for --down seconds, as a supervisor or a kubelet takes to start it anew.
+The server stays away for --down seconds, as a supervisor or a kubelet takes to start it again.
 Seconds are counted from the kill.
 """
 

@@ -129,7 +129,7 @@ Ask ByContent(const Options& options) {
   };
 }
 
-// The same question, each time with a device list that nothing refers to: words that nobody has
+// The same question, each time with a device list that nothing refers to: words that no caller has
 // asked in before, so the server has to understand them.
 Ask Reworded(const Options& options) {
   auto request = std::make_shared<v1::CreatePlanRequest>(BigRequest());
@@ -222,7 +222,7 @@ json Distinct(const Options& options) {
   return {{"seconds", SecondsSince(start)}, {"request_bytes", DistinctRequest(0).ByteSizeLong()}};
 }
 
-// Equal questions that nobody has asked before, all at once.
+// Equal questions that were not asked before, all at once.
 json Cold(const Options& options) {
   struct Call {
     grpc::ClientContext context;

@@ -7,8 +7,8 @@ table.
     [--connections 4] [--seconds 20]
 
 For each kind of frame, connections from 127.0.0.2 send it without a pause, and connect again when
-they are ended. Meanwhile a caller from 127.0.0.1 asks for the list of workers, one call after the
-other: its answers a second, the longest wait, and the server's memory.
+they are ended. All the while a caller from 127.0.0.1 asks for the list of workers, one call after
+the other: its answers a second, the longest wait, and the server's memory.
 """
 
 import argparse

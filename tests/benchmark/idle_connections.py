@@ -8,7 +8,7 @@ by hand; prints a table.
 
 Twice as many idle connections as files may be open, on the server's port, the worker's socket and
 its data port, then 50 readers of /metrics that do not read: seconds until a new client is answered
-while they stay, and after; the process's CPU and log meanwhile.
+while they stay, and after; the process's CPU and log in the meantime.
 """
 
 import argparse

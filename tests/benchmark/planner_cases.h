@@ -31,9 +31,9 @@ std::vector<PlannerCase> HostsCases();
 // The request that a spec becomes. REQUIRES: a valid spec.
 planner::ReshardRequest RequestOf(const v1::PlanSpec& spec);
 
-// How a model lies over pp x dp x tp devices in Megatron's order: tensor parallel fastest, pipeline
-// stages slowest. Experts lie over ep groups of etp devices instead, and over as many replicas as
-// are left in a stage.
+// How a model is spread over pp x dp x tp devices in Megatron's order: tensor parallel fastest,
+// pipeline stages slowest. Experts are over ep groups of etp devices instead, and over as many
+// replicas as are left in a stage.
 struct ModelMesh {
   int64_t tp = 1;
   int64_t pp = 1;

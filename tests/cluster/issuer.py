@@ -54,7 +54,7 @@ class Authority:
 
 
 def serve(cluster, space: str, signer: Authority) -> dict:
-    """Issues anew for all of them, and returns Secret's name -> its files."""
+    """Issues again for all of them, and returns Secret's name -> its files."""
     made = {}
     for certificate in cluster.get("certificates.cert-manager.io", "--namespace", space)["items"]:
         spec = certificate["spec"]

@@ -10,14 +10,14 @@ from release import ARRAYS, COLUMNS, DEVICES, ROWS, SPACE, STATE
 from runbook import Runbook
 
 COPIES = "jobs/test/states/copies"
-# Each node has all of it: tile i lies on device i of each.
+# Each node has all of it: tile i is on device i of each.
 TWICE = f"{{devices=[{DEVICES},1,2]<=[2,{DEVICES}]T(1,0) last_tile_dim_replicate}}"
 OUT = "kubectl taint nodes NODE node.kubernetes.io/out-of-service=nodeshutdown:NoExecute"
 
 
 def lose_a_node(r):
     """The plug of the node with the server is pulled. The server starts elsewhere once an operator
-    says that the node is off, a state with copies moves without it, one without is made anew."""
+    says that the node is off, a state with copies moves without it, one without is made again."""
     _create_copies(r)
     lost = r.cluster.node(r.server()["spec"]["nodeName"])
     kept = next(name for name in r.hosts if name != lost.name)

@@ -288,7 +288,7 @@ def two_servers(r):
     finally:
         node.kill_container(
             container, "SIGCONT", check=False
-        )  # the kubelet may have found it dead, and made it anew
+        )  # the kubelet may have found it dead, and made it again
     r.reshard("rows" if before % 2 == 0 else "columns")
     assert r.generation() == before + 1
     older = r.cluster.kubectl(

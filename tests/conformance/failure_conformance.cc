@@ -128,7 +128,7 @@ TEST_P(TransportConformance, AbortStopsManyShortMessages) {
         for (int host : {0, 1}) {
           auto& outcomes = aborting == host ? mine : others;
           outcomes.push_back(mesh.Send(host, 1 - host, Tag(i), data));
-          if (i % 3 == 0) continue;  // nobody ever asks for these
+          if (i % 3 == 0) continue;  // these are never asked for
           outcomes.push_back(mesh.Receive(host, 1 - host, Tag(i), got[2 * i + host]));
         }
       }

@@ -60,7 +60,7 @@ class TwoHosts {
     const int sender = window % 2;
     for (int i = 0; i < kDevices; ++i) {
       const MessageTag tag{window, Number(sender, i), Number(1 - sender, i), 0};
-      // What comes back lies behind what was sent.
+      // What comes back is behind what was sent.
       const size_t offset = self_ == 0 && window == 1 ? kBytes : 0;
       const auto memory = devices_[i].memory().subspan(offset, kBytes);
       auto done = [this](absl::Status status) { ended.push_back(std::move(status)); };
@@ -131,7 +131,7 @@ TEST(NcclProcesses, ExchangeUntilOneIsKilled) {
 int RunChild() {
   const auto transport = NewLoopback();
   TwoHosts host(*transport, 1, MeetParent(*transport));
-  alarm(60);  // should nobody kill it
+  alarm(60);  // in case it is not killed
   host.Post(0);
   REMESH_CHECK(host.Ends(kDevices));
   host.Post(1);

@@ -371,7 +371,7 @@ TEST_P(NcclReuse, NobodyConnectsBeforeWhatWasDroppedIsFreed) {
   unsetenv("REMESH_FAKE_NCCL_ABORT_MS");
 }
 
-// Hosts of which one makes them anew and the other does not: a planner never says so.
+// Hosts of which one makes them again and the other does not: a planner never says so.
 TEST_P(NcclReuse, AllOrNone) {
   Move(Named("x", false));
   Attempt& attempt = New();

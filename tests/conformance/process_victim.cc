@@ -18,7 +18,7 @@ namespace {
 int RunVictim(const MakeTransport& make) {
   const auto transport = make();
   VictimRole role(*transport, MeetParent(*transport));
-  alarm(60);  // should nobody kill it
+  alarm(60);  // in case it is not killed
   while (true) {
     if (!transport->Progress()) transport->Wait(std::chrono::milliseconds(100));
   }

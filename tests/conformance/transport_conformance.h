@@ -33,7 +33,7 @@ class World {
  public:
   virtual ~World() = default;
   virtual std::unique_ptr<Transport> NewTransport() = 0;
-  virtual std::string DeadAddress() = 0;       // well-formed; nobody answers there
+  virtual std::string DeadAddress() = 0;       // well-formed; nothing answers there
   virtual std::string MalformedAddress() = 0;  // or "" when any string is an address
   virtual std::unique_ptr<Victim> NewVictim() = 0;
 };

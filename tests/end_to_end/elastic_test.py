@@ -75,7 +75,7 @@ class ElasticTest(ClusterTest):
             (chosen,) = execution.target_device_lists
             self.assertEqual(sorted(chosen.devices.ids), [0, 1, 4, 5])
             self.assertEqual(set(chosen.arrays), {array.name for array in ARRAYS})
-            # What GetState says, what Execution says and what lies where agree.
+            # What GetState says, what Execution says and what is where agree.
             spec = self.state(name).spec
             sharding = spec.shardings[spec.arrays[0].sharding.ref]
             self.assertEqual(list(sharding.devices.ids), list(chosen.devices.ids))
@@ -136,7 +136,7 @@ class ElasticTest(ClusterTest):
             self.check_on(("host-0", "host-1"), name, 2)
         finally:
             self.cluster.start_worker("host-2")
-        # Back on the buffers that it left, it is told that they are of the past, and takes part
+        # Back on the buffers that it left, it is refused as one of the past, and takes part
         # again.
         self.move(name, 2, targets(ARRAYS, ROWS))
         self.check_everywhere(name, 3, ARRAYS)

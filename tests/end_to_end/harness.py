@@ -24,7 +24,7 @@ BIN_DIR = pathlib.Path(os.environ["REMESH_BIN_DIR"])
 CALL_SECONDS = 20.0
 EXECUTION_SECONDS = 60.0
 
-# What lies where: (array, device, lo, hi).
+# What is where: (array, device, lo, hi).
 Places = Set[Tuple[str, int, Tuple[int, ...], Tuple[int, ...]]]
 
 
@@ -202,7 +202,7 @@ class ClusterTest(unittest.TestCase):
     def check_everywhere(
         self, state: str, generation: int, arrays: List[Array], hosts=None
     ) -> Places:
-        """Every element of every shard on these hosts, or all, is right. Returns what lies
+        """Every element of every shard on these hosts, or all, is right. Returns what is
         where."""
         salts: Dict[str, int] = {array.name: array.salt for array in arrays}
         places: Places = set()

@@ -91,7 +91,7 @@ class LinksTest(ClusterTest):
         self._delete(name)
 
     def test_a_state_leaves_the_gpus_and_comes_back(self):
-        """All of it waits in the memory of a host without GPUs meanwhile."""
+        """All of it waits in the memory of a host without GPUs in the meantime."""
         name = self._create("parked", ARRAYS, ON_GPUS, ["host-0", "host-2"])
         self.move(name, 1, targets(ARRAYS, PARKED))
         self.check_everywhere(name, 2, ARRAYS, ["host-1"])

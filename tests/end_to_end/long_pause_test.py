@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The server's process stands still for longer than connections live by default.
 
-Slow, but hardly anything runs meanwhile: beside other tests it costs nothing.
+Slow, but hardly anything runs in the meantime: beside other tests it costs nothing.
 """
 
 import unittest
@@ -22,7 +22,7 @@ class PatientWorkersTest(PausedServerTest):
 
 
 class HangingUpTest(PausedServerTest):
-    """Workers hang up after 15 s: what moves fails because they come anew, not because they were
+    """Workers hang up after 15 s: what moves fails because they come again, not because they were
     silent, and may be tried again."""
 
     def test_after_a_pause_of_thirty_seconds_moves_are_whole_or_as_they_were(self):

@@ -24,8 +24,8 @@ class PausedServerTest(ClusterTest):
         self.assertIn("stood still", self.cluster.server.log.read_text())
 
     def pause_during_moves(self, name, seconds):
-        """Stops the server for so long, from now on. Returns what it moves meanwhile: states with
-        their executions."""
+        """Stops the server for so long, from now on. Returns what it moves in the meantime: states
+        with their executions."""
         states = [f"jobs/test/states/{name}-{i}" for i in range(5)]
         for state in states:
             self.create_and_write(state, ARRAYS, ROWS)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A state is deleted while a host is away, and made anew: what the host still holds never shows up
+"""A state is deleted while a host is away, and made again: what the host still holds never shows up
 in the new one."""
 
 import unittest

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""mTLS with real processes: who gets in, what a refused one is told, and certificates that change
-while everything runs."""
+"""mTLS with real processes: who gets in, what a refused one is answered, and certificates that
+change while everything runs."""
 
 import pathlib
 import re

@@ -115,7 +115,7 @@ class WorkerCrashTest(ClusterTest):
 
     def _decided_without(self, victim: str, name: str) -> Tuple[str, int]:
         """Kills the receiver between its word that it has all and the order to commit; the giver is
-        held up meanwhile, as it hashes again: a trainer has its source open."""
+        held up in the meantime, as it hashes again: a trainer has its source open."""
         for _ in range(20):  # where the giver was quicker
             generation = self._state(name).generation
             source_is_open = self.trainers["host-0"].read(name, generation)

@@ -57,7 +57,7 @@ void Leave(const BuffersInput::Generation& input, const std::string& directory) 
 }  // namespace
 }  // namespace remesh::fuzz
 
-// Whatever lies in the folder is adopted, removed or set aside; what was adopted can be used, and
+// Whatever is in the folder is adopted, removed or set aside; what was adopted can be used, and
 // found again.
 REMESH_FUZZ_PROTO(remesh::fuzz::BuffersInput, input) {
   using namespace remesh;

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A process of leaving_test.py: RANK COUNT PORT HOW. Asks JAX's notice at the steps of a job that
-was restored at step 1000, and prints what it said. Process 1 is told to go, before the first step
-(HOW early) or at a later one (resize)."""
+was restored at step 1000, and prints what it said. Process 1 is asked to leave, before the first
+step (HOW early) or at a later one (resize)."""
 
 import json
 import signal

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """remesh launch with real jobs. The README's terminal: 4 processes, one is killed, 3 go on, one is
-told to go, 6 go on. And SIGTERM to one of 6, after which 3 go on as if nothing had been."""
+asked to leave, 6 go on. And SIGTERM to one of 6, after which 3 go on as if nothing had been."""
 
 import json
 import os

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A process of leaving_test.py: KIND ORDER RANK. Trains a small linear model, saves only when it is
-told to go, and prints one JSON object a line."""
+asked to leave, and prints one JSON object a line."""
 
 import json
 import sys

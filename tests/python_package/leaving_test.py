@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """SIGTERM to one of 4 processes, of JAX and of torch: all save the same step and exit with 143, and
-3 processes go on with the losses of a run that was never told to go."""
+3 processes go on with the losses of a run that was never asked to leave."""
 
 import json
 import os

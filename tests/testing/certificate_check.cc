@@ -58,7 +58,7 @@ class Counter {
       Collect(array, array.source, false, elements);
       Collect(array, array.target, true, elements);
       for (const auto& [key, spread] : elements) {
-        if (spread.holders.empty()) continue;  // lost: nobody can send it
+        if (spread.holders.empty()) continue;  // lost: no host can send it
         bits += Times(spread) * planner::BitWidth(array.element_type);
       }
     }
@@ -120,7 +120,7 @@ class Counter {
     }
   }
 
-  // Whether the host is a member or lies in one; with the member's name, so that two hosts of one
+  // Whether the host is a member or is in one; with the member's name, so that two hosts of one
   // domain are one.
   std::string MemberOf(int32_t host) const {
     const auto& hosts = certificate_.hosts;
@@ -194,7 +194,7 @@ class Counter {
     return alone && !in_need.empty() ? 1 : 0;
   }
 
-  // The host and what it lies in, from the top.
+  // The host and what it is in, from the top.
   std::vector<std::string> ChainOf(int32_t host) const {
     std::vector<std::string> chain = {absl::StrCat("h", host)};
     std::string parent = request_.topology.hosts[host].parent;

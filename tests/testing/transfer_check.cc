@@ -22,7 +22,7 @@ using planner::Transfer;
 namespace {
 
 // Elements of one array in one space of one device: the value (subgroup) of each index, absent
-// where nothing lies.
+// where nothing is.
 using Store = std::map<int64_t, int64_t>;
 using Place = std::pair<int32_t, int64_t>;  // array, device
 

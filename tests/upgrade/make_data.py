@@ -134,7 +134,7 @@ def main() -> None:
         with tarfile.open(archive, "w") as files:
             files.add(made, "made.json")
             for path in sorted(cluster.root.glob("journal.db*")):
-                if path.suffix != ".ballast":  # 16 MiB of nothing; the server makes it anew
+                if path.suffix != ".ballast":  # 16 MiB of nothing; the server makes it again
                     files.add(path, f"journal/{path.name}")
             for host in cluster.host_names:
                 files.add(cluster.buffers / host, f"buffers/{host}")

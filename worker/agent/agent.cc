@@ -134,7 +134,7 @@ absl::Status Agent::CheckCluster(const std::string& cluster_uid) const {
   return MakeError(
       absl::StatusCode::kFailedPrecondition,
       absl::StrCat("a planner of cluster \"", cluster_uid,
-                   "\" commands, but what lies here is of cluster ", ours),
+                   "\" commands, but this host holds data of cluster ", ours),
       {"OTHER_CLUSTER", {{"cluster_uid", ours}, {"planner_cluster_uid", cluster_uid}}});
 }
 

@@ -238,7 +238,7 @@ class AgentLingeringTest : public AgentTest {
   std::atomic<bool> lingers_ = true;
 };
 
-// Regression: a state that was made anew at once was refused as one that nobody may free
+// Regression: a state that was made again at once was refused as one that may not be freed
 // (STALE_SHARDS).
 TEST_F(AgentLingeringTest, AStateThatIsMadeAnewWaitsUntilTheOldOneIsForgotten) {
   ReadyToMove();

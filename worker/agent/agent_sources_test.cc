@@ -25,7 +25,7 @@ class AgentSourcesTest : public TestDevicesTest {
     EXPECT_TRUE(shards.ok()) << shards.status();
     return shards->shards(0).path();
   }
-  // How often each host hashes what lies in its memory while it verifies its source.
+  // How often each host hashes what is in its memory while it verifies its source.
   std::vector<int> ChecksToVerify() {
     std::vector<int> before, more;  // arrived bytes were checked before
     for (const TestDevice* device : devices_) before.push_back(device->checks);

@@ -136,7 +136,7 @@ void Read(TestAgent& host, int64_t generation,
   });
 }
 
-// The host heard of no generation that came by a move among others.
+// The host was sent no generation that came by a move among others.
 TEST_F(AgentTest, AReadOfAGenerationThatIsElsewhereEndsWhenThePlannerSaysSo) {
   auto read = std::make_shared<std::optional<absl::StatusOr<v1::ShardsResponse>>>();
   Read(*hosts_[0], 3, read);
@@ -204,7 +204,7 @@ TEST_F(AgentTest, NobodyWaitsForMemoryThatIsBeingReserved) {
   hosts_[0]->files.Post([&] { go.WaitForNotification(); });
   Prepare();
   ASSERT_TRUE(hosts_[1]->WaitFor(v1::AttachRequest::kPrepared));
-  // Trainers are served meanwhile.
+  // Trainers are served in the meantime.
   EXPECT_TRUE(hosts_[0]->Right(*hosts_[0]->GetShards(1)));
   EXPECT_EQ(GetErrorInfo(hosts_[0]->GetShards(2).status()).reason, "GENERATION_NOT_FOUND");
   EXPECT_EQ(GetErrorInfo(hosts_[0]->Unseal().status()).reason, "STATE_MOVING");

@@ -68,7 +68,7 @@ void PlannerLink::Run() {
   while (true) {
     const auto started = std::chrono::steady_clock::now();
     const grpc::Status status = RunStream();
-    // A stream that was open for a while was good: pauses begin anew.
+    // A stream that was open for a while was good: pauses begin again.
     if (std::chrono::steady_clock::now() - started > options_.retry_max) pause = options_.retry_min;
     if (Stopping()) return;
     if (events_.disconnected(status)) pause = options_.retry_max;

@@ -21,8 +21,8 @@ std::optional<Refusal> RefusalOf(const absl::Status& status, const std::string& 
     return Refusal{
         false,
         "set server_address to the planner that this host belongs to; or, if its journal "
-        "is lost, start the server with that cluster_uid; or, if nothing needs what lies "
-        "here any more, empty buffer_directory"};
+        "is lost, start the server with that cluster_uid; or, if nothing needs what this "
+        "host holds any more, empty buffer_directory"};
   if (reason == "JOIN_TOKEN")
     return Refusal{false, "set join_token_file to a file with one of the planner's join tokens"};
   if (reason == "HOST_SECRET")

@@ -98,10 +98,11 @@ struct UnpackChunk {
 struct CopyChunk {
   bool operator()(const SlicePart& part, int64_t k, int64_t bits, TapeCursor* from,
                   TapeCursor* to) {
-    // Hashes the same bytes that it copies, even if a trainer writes into the source meanwhile.
+    // Hashes the same bytes that it copies, even if a trainer writes into the source in the
+    // meantime.
     worker::Pack(*from, bits, chunk_buffer.data());
     const uint64_t digest = DigestPacked(Packed(chunk_buffer.data(), bits));
-    // Others may read a carried digest meanwhile.
+    // Others may read a carried digest in the meantime.
     if (!part.carried) part.digests[k] = digest;
     if (digest != part.digests[k]) return false;
     worker::Unpack(chunk_buffer.data(), bits, *to);

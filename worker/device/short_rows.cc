@@ -81,7 +81,7 @@ ShortRows From(const ShortRows& rows, int64_t first, int64_t count) {
   return some;
 }
 
-// Whether every row lies within one byte: then it is read and written in one step.
+// Whether every row is within one byte: then it is read and written in one step.
 bool WithinBytes(const ShortRows& rows) {
   if (rows.row_bits > 8 || 8 % rows.row_bits != 0) return false;
   return rows.bit % rows.row_bits == 0 && rows.stride % rows.row_bits == 0;

@@ -6,7 +6,7 @@
 
 namespace remesh::worker {
 
-// Rows of a few bits at one stride, as single elements of packed 4-bit arrays: row i lies at bit
+// Rows of a few bits at one stride, as single elements of packed 4-bit arrays: row i is at bit
 // `bit` + i * `stride` of `data`. Bits are counted as in bit_copy.h.
 struct ShortRows {
   static constexpr int64_t kBitsMax = 32;

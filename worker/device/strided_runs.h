@@ -10,7 +10,7 @@
 namespace remesh::worker {
 
 // A box in a dense row-major frame, as runs of adjacent bits: as few and as long as possible. Run
-// (i0, i1, ..) of `loops` lies at bit + sum(i * stride). All in bits. Example: rows 1..2 of
+// (i0, i1, ..) of `loops` is at bit + sum(i * stride). All in bits. Example: rows 1..2 of
 // u8[4][6]: one run of 96 bits from bit 48, no loops.
 struct StridedRuns {
   struct Loop {

@@ -10,7 +10,7 @@
 
 namespace remesh::worker {
 
-// Where one box of a tape lies in memory. The box's elements, in row-major order, are the tape's
+// Where one box of a tape is in memory. The box's elements, in row-major order, are the tape's
 // next bits.
 struct TapePiece {
   int64_t begin = 0;          // of the box's bits, on the tape
@@ -37,7 +37,7 @@ class TapeView {
   // REQUIRES: begin() <= position < end().
   const TapePiece& PieceAt(int64_t position) const;
 
-  // Where [lo, hi) lies if it is one run of whole bytes; null otherwise.
+  // Where [lo, hi) is if it is one run of whole bytes; null otherwise.
   std::byte* Contiguous(int64_t lo, int64_t hi) const;
 
  private:

@@ -70,7 +70,7 @@ class Mover {
   struct Options {
     StreamLimits limits;
     bool rechecks_always = false;  // whether Verify() hashes sources again in any case
-    std::atomic<uint64_t>* slices_done = nullptr;  // counts them; null: nobody wants to know
+    std::atomic<uint64_t>* slices_done = nullptr;  // counts them; null: they are not counted
     const Clock* clock = &SteadyClock();
     // Of the files of source and target, since before they were looked at; null:
     // nothing watches them.
@@ -98,14 +98,14 @@ class Mover {
   void Grant(int32_t until);
   // What this host waits for: UNAVAILABLE (LINK_STALLED; in its metadata receives_from and sends_to
   // name at most kNamedMax hosts each, separated by commas, with which transfers are under way), or
-  // OK if it waits for nobody.
+  // OK if it waits for no host.
   absl::Status Waits() const;
   static constexpr int kNamedMax = 16;
-  // Hashes again what this host read from the source generation, unless it is certain that nobody
-  // wrote it meanwhile (WriteWatch). `verified` gets OK, ABORTED
-  // (SOURCE_MODIFIED) or FAILED_PRECONDITION (BUFFER_TRUNCATED, SOURCE_LOST); the latter may also be
-  // the reason of an earlier `failed`. All hosts have finished all windows by then, so the
-  // connections close or rest. REQUIRES: every window is done on this host.
+  // Hashes again what this host read from the source generation, unless it is certain that no
+  // process wrote it in the meantime (WriteWatch). `verified` gets OK, ABORTED (SOURCE_MODIFIED) or
+  // FAILED_PRECONDITION (BUFFER_TRUNCATED, SOURCE_LOST); the latter may also be the reason of an
+  // earlier `failed`. All hosts have finished all windows by then, so the connections close or
+  // rest. REQUIRES: every window is done on this host.
   void Verify();
   // Ends all moving; no event follows. If this host read `chunk` from the source, it hashes the
   // chunk again: `looked` gets ABORTED (SOURCE_MODIFIED) if the bits have changed since, else OK.

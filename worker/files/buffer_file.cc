@@ -174,7 +174,7 @@ struct DeviceAccess {
     if (watch) PageWatch::Get().End(*watch);
   }
 
-  const std::optional<int64_t> watch;  // of PageWatch; nullopt: nobody else has the file
+  const std::optional<int64_t> watch;  // of PageWatch; nullopt: no other process has the file
   std::map<const Device*, std::shared_ptr<std::byte>> addresses;
 };
 

@@ -21,7 +21,7 @@ absl::Status SystemError(const std::string& what, const std::string& path);
 
 // Creates `path` (mode 0660) with every byte reserved: on a full tmpfs ftruncate() succeeds, and a
 // later store raises SIGBUS. Leaves nothing behind on error. CANCELLED if `cancelled` becomes true
-// meanwhile; null: never.
+// in the meantime; null: never.
 absl::Status CreateReservedFile(const std::string& path, int64_t bytes,
                                 const std::atomic<bool>* cancelled = nullptr);
 
@@ -76,7 +76,7 @@ class MappedFile {
   // The address by which `device` reaches the bytes. The file is registered with each device once,
   // and again only if it may have other pages than before: a trainer that rewrites a file may give
   // it new ones, which an older registration would not see. If nothing can tell, it is registered
-  // for each caller. No other device may come to lie at `device` meanwhile. Errors: as
+  // for each caller. No other device may be mapped at `device` in the meantime. Errors: as
   // Device::Register(). One thread at a time.
   absl::StatusOr<std::shared_ptr<std::byte>> ReachedBy(Device& device) const;
 

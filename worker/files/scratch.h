@@ -46,7 +46,7 @@ class ScratchPool {
 // Memory of an execution, counted as in use while the object lives.
 class Scratch {
  public:
-  // The bytes count already. `pool` gets the memory at the end; null: nobody does.
+  // The bytes count already. `pool` gets the memory at the end; null: it is freed.
   Scratch(MappedFile file, std::shared_ptr<ScratchPool> pool)
       : file_(std::move(file)), pool_(std::move(pool)) {}
   ~Scratch() {

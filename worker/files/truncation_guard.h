@@ -31,7 +31,7 @@ class TruncationGuard {
  private:
   static void OnBusError(int signal, siginfo_t* info, void* context);
   static void Install();
-  // Runs in the handler. Returns true if `address` lies in a guarded mapping.
+  // Runs in the handler. Returns true if `address` is in a guarded mapping.
   static bool Replace(const std::byte* address);
 
   const std::span<std::byte> mapping_;

@@ -13,7 +13,7 @@
 namespace remesh::worker {
 
 // The keeper's table of device memory handles. Holding a handle keeps the memory alive after the
-// worker that made it ends. The keeper does not read the memory, and frees only what it is told to
+// worker that made it ends. The keeper does not read the memory, and frees only what it is asked to
 // free. Must be used by one thread.
 class KeeperTable {
  public:

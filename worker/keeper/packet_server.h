@@ -22,7 +22,7 @@ namespace remesh::worker {
 // Answers packets on a Unix socket, those of each connection in order, on a thread of its own. A
 // peer that does not read its answers, or that sends an invalid packet, loses its connection. When
 // there are too many connections, the server drops the longest silent connection of the user (uid)
-// who has the most, so that nobody can cut off other users by connecting often.
+// who has the most, so that no user can cut off others by connecting often.
 class PacketServer {
  public:
   struct Reply {

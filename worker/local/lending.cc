@@ -71,7 +71,7 @@ absl::Status CheckPlace(const v1::LentShard& lent, int index, int64_t bytes,
   return absl::OkStatus();
 }
 
-// Where each shard lies, and the local device of each memory; -1: no shard uses the memory.
+// Where each shard is, and the local device of each memory; -1: no shard uses the memory.
 struct Arrangement {
   std::vector<LentShards::Place> places;
   std::vector<int> device_of;

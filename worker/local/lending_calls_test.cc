@@ -203,7 +203,7 @@ TEST_F(LendingCallsTest, NobodyLendsByAnotherUsersLease) {
 }
 
 // Opening an allocation takes milliseconds, and a trainer may lend thousands. The worker answered
-// nobody meanwhile, not even the planner's Abort.
+// no call in the meantime, not even the planner's Abort.
 TEST_F(LendingCallsTest, NobodyWaitsWhileMemoryIsOpened) {
   const Fd own = Connect();
   const std::string lease = Lease(own);

@@ -30,7 +30,7 @@ class LocalCalls {
   static constexpr int kAskedAtOnce = 100;
 
   // Called when a call waits for a state that this host does not know, or for a generation that it
-  // has not heard of: the planner reports neither to a host without shards unless it is asked.
+  // does not know of: the planner reports neither to a host without shards unless it is asked.
   using Wanted = absl::AnyInvocable<void(const std::string& state)>;
 
   // How many calls may wait. Each takes a few kilobytes until its caller gives up.

@@ -157,7 +157,7 @@ TEST_F(LocalCallsTest, AChangeOfAStateAnswersTheCallsOfThatStateAlone) {
   EXPECT_EQ(calls_->waiting(), 1);
 }
 
-// A host without shards heard of a state's first generation that it asked for, and of no later one:
+// A host without shards was sent a state's first generation that it asked for, and of no later one:
 // the call waited until its deadline.
 TEST_F(LocalCallsTest, AGenerationWithoutShardsHereIsAskedForUntilItIsKnown) {
   const auto first = GetShards(1), third = GetShards(3);

@@ -39,7 +39,7 @@ absl::Status NoSuchArray(const std::string& field, const std::string& name,
 }
 
 // The selectors of one call, so that each selector, array and shard is looked at once: a call may
-// name many, and the worker does nothing else meanwhile.
+// name many, and the worker does nothing else in the meantime.
 class SelectorIndex {
  public:
   SelectorIndex(const ShardSelectors& selectors, const v1::Assignment& assignment) {

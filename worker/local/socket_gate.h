@@ -54,7 +54,7 @@ class SocketGate {
     std::vector<gid_t> gids;  // all groups of the process
   };
   static std::optional<Caller> CallerAt(int fd);
-  // nullptr if nobody knows who calls from `peer`.
+  // nullptr if it is unknown who calls from `peer`.
   const Caller* Find(const std::string& peer) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool Listed(const Caller& caller) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // The caller, if it is listed.

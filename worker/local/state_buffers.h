@@ -44,9 +44,9 @@ class StateBuffers {
                Hooks hooks);
 
   // Records the planner's assignment: trainers may allocate the buffers of its state, or, if it has
-  // no shards, none of the state lies on this host. Buffers of an earlier state with the same name
+  // no shards, none of the state is on this host. Buffers of an earlier state with the same name
   // are hidden from trainers and keep their memory until Forget(). Returns false if this only
-  // repeats that nothing lies here, so that no call can be answered otherwise than before.
+  // repeats that nothing is here, so that no call can be answered otherwise than before.
   bool Assign(const v1::Assignment& assignment);
   // Calls `changed` for a generation that other code changed, if it is on this host.
   void Announce(const std::string& state, int64_t generation);
@@ -74,14 +74,14 @@ class StateBuffers {
   // this host may have ended while the stream was down.
   void OnWelcome();
   // Whether trainers have shards of the state here. If so, this host takes part in what moves them,
-  // and hears of each generation.
+  // and is sent each generation.
   bool HasShards(const std::string& state) const;
 
   // The calls of LocalService, without waiting; see local.proto. An outcome that awaits kMemory
   // changes when `reserved` was called. Lend by the user `lender` awaits kOpening while its memory
   // is being opened; a later task of the strand calls `done` with the answer. If the state changed
-  // meanwhile, that awaits kMemory, or, if the request has tokens, which are used up, is ABORTED
-  // (STATE_CHANGED).
+  // in the meantime, that awaits kMemory, or, if the request has tokens, which are used up, is
+  // ABORTED (STATE_CHANGED).
   Outcome<v1::ShardsResponse> Allocate(const v1::AllocateRequest& request);
   absl::StatusOr<v1::SealResponse> Seal(const v1::SealRequest& request);
   Outcome<v1::SealResponse> Lend(const v1::LendRequest& request, uid_t lender, LendDone done);
@@ -124,7 +124,7 @@ class StateBuffers {
   absl::Status CheckWritable(const Generation& held, const std::vector<int>& shards) const;
   absl::Status CheckReleasable(const Generation& held) const;
   bool AwaitsCommit(const Generation& held) const;
-  // What lies here of a first fill that is committed stays; what is not sealed is no part of it.
+  // What is here of a first fill that is committed stays; what is not sealed is no part of it.
   void KeepCommitted(const v1::Assignment& committed);
 
   // state_buffers_lending.cc
@@ -143,7 +143,7 @@ class StateBuffers {
   void GiveUp(const std::string& state);
   // An empty generation if the state has no shard on this host; nullopt for other states.
   std::optional<Generation> Absent(const std::string& state) const;
-  // The generation if the planner reported that none of its shards lies here; nullopt for others.
+  // The generation if the planner reported that none of its shards is here; nullopt for others.
   std::optional<Generation> AbsentGeneration(const std::string& state, int64_t generation) const;
   absl::StatusOr<const Generation*> ForSealing(const std::string& state) const;
   std::string GenerationsHere(const std::string& state) const;

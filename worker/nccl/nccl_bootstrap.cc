@@ -15,7 +15,7 @@ namespace {
 
 constexpr MessageTag kHello{.window = NcclBootstrap::kWindow, .index = 0};
 constexpr MessageTag kIds{.window = NcclBootstrap::kWindow, .index = 1};
-// Nobody sends this message: a receive of it ends when its peer is lost.
+// This message is never sent: a receive of it ends when its peer is lost.
 constexpr MessageTag kNever{.window = NcclBootstrap::kWindow, .index = 2};
 
 template <typename T>

@@ -65,7 +65,7 @@ class NcclBootstrap {
     int absent = 0;
     std::vector<nccl::UniqueId> ids;
     bool complete = false;
-    std::byte never{};  // buffer of the message that nobody sends
+    std::byte never{};  // buffer of the message that is never sent
     std::function<void()> on_change;
   };
 

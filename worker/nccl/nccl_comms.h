@@ -56,7 +56,7 @@ class NcclComms {
   absl::StatusOr<bool> Ready();
 
   // Ends everything that runs and frees all communicators, as NCCL frees none before the last is
-  // aborted. Blocks, possibly for ever. Finalize and Destroy are never called: they wait for all
+  // aborted. Blocks, possibly forever. Finalize and Destroy are never called: they wait for all
   // ranks of the world, some of which may have aborted. May be called once, from any thread;
   // nothing else may be called afterwards. Must not be called during another call, unless that call
   // does not return.

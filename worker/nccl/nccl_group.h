@@ -22,7 +22,7 @@ struct NcclOptions {
   // thousands.
   std::chrono::milliseconds connect_timeout{120000};
   std::chrono::milliseconds connect_timeout_per_rank{50};
-  // The time for a window, from the end of the one before: NCCL itself waits for ever. A host whose
+  // The time for a window, from the end of the one before: NCCL itself waits forever. A host whose
   // peers have no windows may be much later than the others, as its streams may be slow.
   std::chrono::milliseconds window_timeout{60000};
   std::chrono::milliseconds window_timeout_beside_streams{3600000};
@@ -30,7 +30,7 @@ struct NcclOptions {
   std::chrono::milliseconds abort_timeout{30000};
   // How long communicators are kept idle for the next attempt; 0: not at all.
   std::chrono::milliseconds idle{0};
-  // How much longer they stay than the planner is told, as a Prepare that names them may be on its
+  // How much longer they stay than the planner is sent, as a Prepare that names them may be on its
   // way.
   std::chrono::milliseconds idle_more{60000};
   int ranks_per_id = 256;  // with more, several hosts make ids and serve those who connect
@@ -47,7 +47,7 @@ struct NcclRank {
 
 struct NcclSetup {
   const NcclApi* api = nullptr;
-  GpuStreams* streams = nullptr;   // outlives the group; no other group uses it meanwhile
+  GpuStreams* streams = nullptr;   // outlives the group; no other group uses it in the meantime
   PeerGroup* bootstrap = nullptr;  // of the same attempt and peers; see NcclBootstrap
   int self = 0;
   std::vector<std::string> hosts;  // names of the peers, for errors
@@ -59,7 +59,7 @@ struct NcclSetup {
   // Says that Progress() has work. Called from any thread, and by callbacks of the bootstrap that
   // come after the group is gone.
   std::function<void()> notify;
-  // Called in Progress(), once: an abort did not end in time, so kernels may write for ever, and
+  // Called in Progress(), once: an abort did not end in time, so kernels may write forever, and
   // only the end of the process helps.
   std::function<void()> on_stuck;
 };

@@ -39,7 +39,7 @@ class NcclRunner {
   absl::StatusOr<std::vector<NcclWindow>> Step();
 
   // Aborts and frees the communicators, and waits until nothing is on the streams any more. Blocks,
-  // perhaps for ever. May be called from any thread; see NcclComms::AbortAll().
+  // perhaps forever. May be called from any thread; see NcclComms::AbortAll().
   void Abort();
   // The windows that were started and are not done. To be called after Abort().
   std::vector<NcclWindow> TakeRest();

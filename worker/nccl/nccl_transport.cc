@@ -179,7 +179,7 @@ absl::StatusOr<std::unique_ptr<PeerGroup>> NcclTransport::OpenLasting(int self,
                                                                       std::vector<Peer> peers,
                                                                       const Lasting& lasting) {
   std::vector<bool> windowed = WindowedOf(peers);
-  if (std::ranges::count(windowed, true) < 2)  // nobody to exchange with by NCCL
+  if (std::ranges::count(windowed, true) < 2)  // no host to exchange with by NCCL
     return base_->Open(self, std::move(peers));
   std::unique_ptr<NcclLink> made = lasting.reused ? shelf_.Take(lasting) : nullptr;
   shelf_.DropAll();

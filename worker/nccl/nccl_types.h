@@ -4,7 +4,7 @@
 #include <climits>
 #include <cstddef>
 
-// The part of NCCL's C interface that remesh needs, declared anew, so that building needs nothing
+// The part of NCCL's C interface that remesh needs, declared here, so that building needs nothing
 // of NCCL. Values and layouts are those of nccl.h 2.28.9, which only appends to those of 2.19: the
 // library reads as much of a Config as it knows.
 namespace remesh::worker::nccl {

@@ -28,7 +28,7 @@ KeptFiles::~KeptFiles() {
   space_->GiveKept(places_.file_bytes);
 }
 
-// Whether nobody else holds the file at `path`. Counts the reason if not.
+// Whether no other process holds the file at `path`. Counts the reason if not.
 bool KeptFiles::Free(const MappedFile& file, const std::string& path) {
   const absl::StatusOr<bool> alone = file.HeldByNobodyElse();
   if (!alone.ok()) ++counts_->no_lease_support;
@@ -51,7 +51,7 @@ std::optional<MappedFile> KeptFiles::Take(const std::string& name, int64_t bytes
     if (file.bytes().empty() || !file.CheckWhole().ok() || !file.IsExact()) return std::nullopt;
     if (!Free(file, here) || !file.Move(here, path).ok()) return std::nullopt;
     // A process that was about to open the file when its folder moved may have done so by now. It
-    // cannot come back later: nobody knows the new name.
+    // cannot come back later: no process knows the new name.
     if (!Free(file, path)) {
       unlink(path.c_str());
       return std::nullopt;

@@ -40,9 +40,9 @@ class KeptFiles {
   int64_t bytes() const { return places_.file_bytes; }
 
   // Moves the file `name` to `path`, with its old content. nullopt unless the file is exactly
-  // `bytes` long, whole, without another link, and held by nobody else before and after the move:
-  // no thread of this process uses the shards any more, and no other process has the file open or
-  // mapped.
+  // `bytes` long, whole, without another link, and held by no other process before and after the
+  // move: no thread of this process uses the shards any more, and no other process has the file
+  // open or mapped.
   std::optional<MappedFile> Take(const std::string& name, int64_t bytes, const std::string& path);
 
  private:

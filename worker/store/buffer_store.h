@@ -188,7 +188,7 @@ class BufferStore {
   const std::shared_ptr<ScratchPool> scratch_;
   BegunWrites begun_writes_;
   std::vector<std::string> notes_;
-  bool all_known_ = true;  // Open() has left out nothing that lies in the directory
+  bool all_known_ = true;  // Open() has left out nothing that is in the directory
   int64_t removed_ = 0;
 };
 

@@ -55,7 +55,7 @@ absl::StatusOr<DeviceSegment> DeviceSegments::Make(const std::string& name, int 
                                                    int64_t bytes) {
   Device* const device = devices_.Of(local_device);
   ASSIGN_OR_RETURN(SharedMemory shared, device->Share(bytes));
-  // Recorded first, so that a keeper that is restarted meanwhile is told of it with the rest.
+  // Recorded first, so that a keeper that is restarted in between is sent it with the rest.
   DeviceSegment made = Remember(name, bytes, *device, std::move(shared));
   if (keeper_ != nullptr)
     RETURN_IF_ERROR(keeper_->Keep(name, bytes, made.device_uuid, made.handle->get()));
@@ -151,7 +151,7 @@ absl::Status DeviceSegments::TendOnce() {
   }
   for (const auto& [name, one] : known) {
     RETURN_IF_ERROR(keeper_->Keep(name, one.bytes, one.device_uuid, one.handle->get()));
-    // It was dropped meanwhile: drop it at the keeper once more.
+    // It was dropped in the meantime: drop it at the keeper once more.
     absl::MutexLock lock(&mutex_);
     if (!known_.contains(name)) dropped_.push_back(name);
   }

@@ -64,8 +64,8 @@ class DeviceSegments {
   // Makes a segment of zeros under a name from NewName(). Errors: those of Device::Share() and
   // KeeperClient.
   absl::StatusOr<DeviceSegment> Make(const std::string& name, int local_device, int64_t bytes);
-  // Finds a segment that an earlier life made. NOT_FOUND (SEGMENT_NOT_FOUND) if nobody keeps it any
-  // more, UNAVAILABLE (KEEPER_UNREACHABLE), and the errors of Device::Import().
+  // Finds a segment that an earlier life made. NOT_FOUND (SEGMENT_NOT_FOUND) if no process keeps it
+  // any more, UNAVAILABLE (KEEPER_UNREACHABLE), and the errors of Device::Import().
   absl::StatusOr<DeviceSegment> Find(const std::string& name, int local_device, int64_t bytes);
   // Lets go of the segment: here at once, at the keeper soon.
   void Drop(const std::string& name);

@@ -115,7 +115,7 @@ class DeviceSegmentsTest : public ::testing::Test {
     return false;
   }
 
-  // The paths of all that lies in the buffer directory.
+  // The paths of all that is in the buffer directory.
   std::vector<std::string> Everything() const {
     std::vector<std::string> paths;
     for (const auto& entry : fs::recursive_directory_iterator(directory_))

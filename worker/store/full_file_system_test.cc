@@ -99,7 +99,7 @@ void FillFolders(const std::string& folder) {
     std::filesystem::create_directories(folder + std::to_string(i), error);
 }
 
-// An earlier life ended while it removed a generation, and left another that nobody understands.
+// An earlier life ended while it removed a generation, and left another that cannot be read.
 int AdoptOnAFullFileSystem(const std::string& directory) {
   if (!MountSmall(directory.c_str(), "size=256k,nr_inodes=64")) return kCannotMount;
   auto store = BufferStore::Open({directory, 0, "boot", 1});

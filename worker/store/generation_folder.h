@@ -12,7 +12,7 @@
 
 namespace remesh::worker {
 
-// A generation lies in DIRECTORY/STATE/NUMBER of the buffer directory: its files and this manifest,
+// A generation is in DIRECTORY/STATE/NUMBER of the buffer directory: its files and this manifest,
 // which is written last.
 inline constexpr char kManifest[] = "/manifest";
 std::string GenerationFolder(const std::string& directory, const std::string& state,

@@ -7,7 +7,7 @@
 
 namespace remesh::worker {
 
-// The part of a generation that lies in the memory of devices. If `segments` is null, nothing is
+// The part of a generation that is in the memory of devices. If `segments` is null, nothing is
 // made there.
 
 // Decides which files lie in the memory of devices, and writes that into the manifest. REQUIRES:
@@ -22,7 +22,7 @@ absl::Status MakeSegments(DeviceSegments* segments, const Generation& generation
 // DATA_LOSS (CORRUPT_FILE) if one is gone, or is of another device.
 absl::Status FindSegments(DeviceSegments* segments, const Generation& generation);
 
-// Frees the segments that the manifest names, once nobody has them mapped.
+// Frees the segments that the manifest names, once no process has them mapped.
 void DropSegments(DeviceSegments* segments, const Generation& generation);
 
 }  // namespace remesh::worker

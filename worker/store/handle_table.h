@@ -25,14 +25,14 @@ namespace remesh::worker {
 // brought are closed, which takes as long as there is memory to free.
 class HandleTable {
  public:
-  // Limit on the handles that trainers brought and nobody took. Beyond it, the oldest handle of the
-  // user with the most handles goes, so that a user who floods the table loses their own. One user
-  // has at most as many handles, those included that were taken and are still held: a loan that
-  // waits keeps its descriptors open.
+  // Limit on the handles that trainers brought and no worker took. Beyond it, the oldest handle of
+  // the user with the most handles goes, so that a user who floods the table loses their own. One
+  // user has at most as many handles, those included that were taken and are still held: a loan
+  // that waits keeps its descriptors open.
   static constexpr size_t kBroughtMax = 1024;
   static constexpr absl::Duration kBroughtAge = absl::Minutes(1);
 
-  // Returns a token of 32 hexadecimal digits that nobody can guess.
+  // Returns a token of 32 hexadecimal digits that cannot be guessed.
   std::string Offer(std::shared_ptr<const Fd> handle);
   // Null if no handle has that token, or the handle's last owner is gone.
   std::shared_ptr<const Fd> Find(std::string_view token) const;
@@ -42,8 +42,8 @@ class HandleTable {
   // Null if no handle has that token. Whoever lets go of the handle last does not wait until it is
   // closed. It must not outlive this table.
   std::shared_ptr<const Fd> Take(std::string_view token, absl::Time now);
-  // Closes handles that nobody took in time. Returns how long until the next is too old; infinite
-  // if there is none.
+  // Closes handles that were not taken in time. Returns how long until the next is too old;
+  // infinite if there is none.
   absl::Duration CloseOld(absl::Time now);
 
   // Of those who lend memory that ends with them.

@@ -38,20 +38,20 @@ class LeaseTable {
   static constexpr size_t kMax = 1024;
   static constexpr size_t kMaxOfUser = 256;
 
-  // Starts a lease for `user` and returns its token, which nobody can guess. nullopt if there are
+  // Starts a lease for `user` and returns its token, which cannot be guessed. nullopt if there are
   // too many leases, of this user or in all.
   std::optional<std::string> Begin(uid_t user);
-  // Ends the lease because the trainer is gone. Held() answers for it until nobody holds it any
+  // Ends the lease because the trainer is gone. Held() answers for it until no process holds it any
   // more: its connection may have ended for another reason, and the trainer may ask by a new one.
   void End(std::string_view token);
   // Returns nullptr if no lease has that token, or the lease has ended.
   std::shared_ptr<const Lease> Find(std::string_view token) const;
   // Whether anybody still holds the lease that Find() returned. nullopt if no lease has that token,
-  // or the lease has ended and nobody held it.
+  // or the lease has ended and no process held it.
   std::optional<bool> Held(std::string_view token) const;
 
  private:
-  // Removes ended leases that nobody holds.
+  // Removes ended leases that no process holds.
   void Sweep() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   mutable absl::Mutex mutex_;

@@ -7,7 +7,7 @@ namespace remesh::worker {
 
 // Tells whether another process can have written shards since the watch began. The kernel says
 // whether anybody else had a file open or mapped then (the condition of a write lease) and reports
-// who opens it later (inotify). So nobody needs to read the bytes again to know that they are the
+// who opens it later (inotify). So the bytes need not be read again to know that they are the
 // same. Not seen: who writes into this process (ptrace), and pages that stay pinned for a device,
 // RDMA or io_uring after they were unmapped. Not thread-safe.
 class WriteWatch {

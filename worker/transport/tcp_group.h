@@ -21,7 +21,7 @@ class TcpTransport;
 namespace tcp {
 
 // The head of a record between two hosts that have proved themselves. A message is sent only after
-// its receiver has said where it goes. So nothing arrives that nobody waits for, and no reader
+// its receiver has said where it goes. So nothing arrives that is not waited for, and no reader
 // waits for room.
 struct Frame {
   enum class Kind : uint32_t {

@@ -46,7 +46,7 @@ TEST(UcxTransportTest, WhatUcxSaysIsALineOfOurLog) {
   ucs_log_pop_handler();
 }
 
-// Regression test: such connections stayed for ever, and took all descriptors.
+// Regression test: such connections stayed forever, and took all descriptors.
 TEST(UcxTransportTest, AConnectionThatSaysNothingEnds) {
   const auto transport = NewUcxTransport({});
   ASSERT_TRUE(transport.ok()) << transport.status();

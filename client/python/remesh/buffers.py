@@ -45,7 +45,7 @@ class Shard:
 
     @property
     def box(self) -> Box:
-        """Where the shard lies in the array."""
+        """Where the shard is in the array."""
         return Box.of(self.info.box)
 
     def values(self) -> np.ndarray:

@@ -113,7 +113,7 @@ def broadcast_one_to_all(
 def process_allgather(in_tree: Any, tiled: bool = False, *, group: Optional[Group] = None) -> Any:
     """The trees of all processes: each leaf has those of all by rank, along a new axis 0; tiled:
     one after the other along the axis 0 that they have. Numbers without axes always get one. An
-    array that lies over several processes becomes the whole array (tiled only). Leaves are
+    array that is spread over several processes becomes the whole array (tiled only). Leaves are
     returned as broadcast_one_to_all() does; its errors, too."""
     members = _group(group)
 

@@ -60,7 +60,7 @@ def _delete(managed):
 
 @_Destructor
 def _destroy(capsule):
-    if _is_valid(capsule, _NAME):  # nobody took it over
+    if _is_valid(capsule, _NAME):  # no consumer took it over
         _in_use.pop(_pointer_of(capsule, _NAME), None)
 
 

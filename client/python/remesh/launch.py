@@ -48,7 +48,7 @@ def exit_status(statuses: Sequence[int], overdue: Sequence[int] = ()) -> int:
 
 
 def run(given: argparse.Namespace, signals: Sequence[int]) -> int:
-    """World after world. Returns the exit status. signals: those that told the launcher to end."""
+    """World after world. Returns the exit status. signals: those that asked the launcher to end."""
     size, deaths, run_id = given.n, 0, uuid.uuid4().hex
     for number in itertools.count():
         with open(os.memfd_create("next_size"), "rb") as size_file, _held_port() as holder:
@@ -136,7 +136,7 @@ def main(arguments: Optional[Sequence[str]] = None) -> int:
     return run(given, signals)
 
 
-# What all ranks of a world are told.
+# What all ranks of a world are sent.
 def _environment(size: int, port: int) -> Dict[str, str]:
     socket_found = {"REMESH_SOCKET": _WORKER_SOCKET} if os.path.exists(_WORKER_SOCKET) else {}
     return {

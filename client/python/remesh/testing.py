@@ -147,7 +147,7 @@ class LocalCluster:
         self._has_keeper = device != "host" and device_buffers == "device"
         self._device_config = self._config_of_gpus(device_buffers)
         self.workers: Dict[str, Process] = {}
-        # Of each host: the life that the server last told us of, and the last one that is over.
+        # Of each host: the life that the server last sent us, and the last one that is over.
         self._incarnations: Dict[str, int] = {}
         self._ended_incarnations: Dict[str, int] = {}
         try:

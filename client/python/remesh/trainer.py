@@ -114,7 +114,7 @@ class Trainer:
         """Returns this host's shards for writing. Waits until some trainer has created a state with
         shards on this host."""
         request = local_pb2.AllocateRequest(state=state, wait=True)
-        with _waiting_until(f"{state} lies on this host", timeout_seconds):
+        with _waiting_until(f"{state} is on this host", timeout_seconds):
             return self._map(
                 self.local.Allocate(request, timeout=timeout_seconds).shards, buffers.WRITE
             )
@@ -163,7 +163,7 @@ class Trainer:
                     offset=place.offset,
                     box=place.box,
                 )
-            with _waiting_until(f"{state} lies on this host", timeout_seconds):
+            with _waiting_until(f"{state} is on this host", timeout_seconds):
                 response = self.local.Lend(request, timeout=timeout_seconds)
             loan.generation = response.generation
         except BaseException:

@@ -20,9 +20,9 @@ Box = Tuple[Tuple[int, ...], Tuple[int, ...]]  # begin and end of each dimension
 @dataclasses.dataclass(frozen=True)
 class Leaf:
     """An array as this process has it. parts: the boxes that it has to give, each with its bytes
-    (uint8, row-major); one, of all, unless the array lies over several processes. make: an array of
-    the same framework and type, from bytes and a shape. wide: of floats and complex numbers the
-    values in 64 bits a number, from bytes; None for other types."""
+    (uint8, row-major); one, of all, unless the array is spread over several processes. make: an
+    array of the same framework and type, from bytes and a shape. wide: of floats and complex
+    numbers the values in 64 bits a number, from bytes; None for other types."""
 
     name: str
     dtype: str

@@ -70,7 +70,7 @@ class LocalState:
         request = local_pb2.AllocateRequest(
             state=self.name, wait=True, state_uid=self.uid, shards=_selectors(devices)
         )
-        answer = self._call("Allocate", request, wait, f"{self.name} lies on this host")
+        answer = self._call("Allocate", request, wait, f"{self.name} is on this host")
         return buffers.map_shards(answer.shards, buffers.WRITE, worker_socket=self._worker.socket)
 
     def seal(

@@ -15,7 +15,7 @@ _LAUNCHERS = (("REMESH_RANK", "REMESH_WORLD_SIZE"), ("RANK", "WORLD_SIZE"))
 @dataclasses.dataclass(frozen=True)
 class Place:
     """Process `rank` of `size`. attempt: which start of the processes this is; "": not said, then
-    only the processes themselves are told apart. local_index: among those of this host."""
+    only the processes themselves are distinguished. local_index: among those of this host."""
 
     rank: int
     size: int

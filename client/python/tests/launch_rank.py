@@ -20,7 +20,7 @@ def say(**fields):
 
 
 def leave(folder, behaviour):
-    """Waits until a rank of this world is told to go; the exit status."""
+    """Waits until a rank of this world is asked to leave; the exit status."""
     told = folder / f"told.{os.environ['REMESH_ATTEMPT']}"
     ended = folder / "ended"  # by the test: the job is done
     deaf = behaviour == "deaf" or behaviour == f"deaf:{RANK}" and FIRST_WORLD

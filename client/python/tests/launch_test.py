@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""remesh launch: real processes that are killed, stopped, told to go."""
+"""remesh launch: real processes that are killed, stopped, asked to leave."""
 
 import argparse
 import contextlib
@@ -47,8 +47,8 @@ class DecisionTest(unittest.TestCase):
             ("aborted, and those who notice", [134, 134, 1], {}, (3, 134)),
             ("some finished, one died", [0, 0, 0, 3], {}, (3, 3)),
             ("one left, one died", [143, 137], {"asked": 6}, (3, 137)),
-            ("one told to go", [143] * 4, {}, (3, 143)),
-            ("one told to go, next size", [143] * 4, {"next_size": 6}, (6, 143)),
+            ("one asked to leave", [143] * 4, {}, (3, 143)),
+            ("one asked to leave, next size", [143] * 4, {"next_size": 6}, (6, 143)),
             (
                 "a process asks for more than the next size",
                 [143] * 4,

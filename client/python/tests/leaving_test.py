@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""All processes leave at one step, whoever is told to go and when."""
+"""All processes leave at one step, whoever is asked to leave and when."""
 
 import os
 import random
@@ -36,7 +36,7 @@ class ScriptedNotice:
 
 
 class InterruptedGroup:
-    """A member whose process is told to go while an exchange runs."""
+    """A member whose process is asked to leave while an exchange runs."""
 
     def __init__(self, member):
         self.rank, self.size, self._member = member.rank, member.size, member

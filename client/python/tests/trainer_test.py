@@ -43,7 +43,7 @@ class TrainerTest(TrainerCase):
         trainer = self.start()
         self.worker.hangs = True
         for wait, what in (
-            (lambda: trainer.allocate("jobs/a/states/b", 0.2), "jobs/a/states/b lies on this host"),
+            (lambda: trainer.allocate("jobs/a/states/b", 0.2), "jobs/a/states/b is on this host"),
             (
                 lambda: trainer.read("jobs/a/states/b", 9, 0.2),
                 "generation 9 of jobs/a/states/b is committed on this host",

@@ -74,7 +74,7 @@ def rounds(client):
                     group.barrier("late", deadline=_LATE) if group.rank else time.sleep(2 * _LATE)
                 )
             ),
-            # Whoever was absent is told so when it comes.
+            # Whoever was absent is answered so when it comes.
             told=caught(lambda: group.barrier("late", deadline=_LATE) if group.rank == 0 else None),
             failure=caught(fail),
             decided=exchange(

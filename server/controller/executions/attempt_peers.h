@@ -26,7 +26,7 @@ std::set<std::string> HostsOf(const ExecutionSpec& spec);
 std::vector<bool> ReceiversOf(const ExecutionSpec& spec);
 
 // The devices that an execution must have to itself. NCCL groups wait for each other on the GPUs,
-// so two executions on different devices of the same hosts would wait for ever if each host began
+// so two executions on different devices of the same hosts would wait forever if each host began
 // them in a different order.
 DeviceSet ClaimOf(const DeviceSet& devices, const WorkerRegistry& workers);
 

@@ -16,7 +16,7 @@ namespace remesh::server {
 // keeps at most the communicators named to it last, so this table matches what hosts have. A set is
 // used again only if every host has reported keeping it after the execution that used it last;
 // after a failed execution no host reports that. Nothing here is durable: without it, communicators
-// are made anew.
+// are made again.
 class Communicators {
  public:
   // A set that a host must drop, because another of its hosts no longer has it.

@@ -302,7 +302,7 @@ void Execution::RecordIfQuiesced(ExecutionActions& out) {
 }
 
 // Explains a chunk whose digest did not match: if its origin finds that the source memory has
-// changed since it was read, the memory was written meanwhile, and no link is to blame.
+// changed since it was read, the memory was written in the meantime, and no link is to blame.
 void Execution::Explain(const std::string& host, const google::rpc::Status& found) {
   const std::string reason = ReasonOf(resource_.error());
   if (reason == kStalled) stalled_.Said(host, GetErrorInfo(service::StatusFromProto(found)));

@@ -85,7 +85,7 @@ class Execution {
                   ExecutionActions& out);
   void OnAttemptFailed(const std::string& host, const google::rpc::Status& error, Moment now,
                        ExecutionActions& out);
-  // The host has not committed, though it was told to: it is told again, later and later.
+  // The host has not committed, though it was asked to: it is asked again, later and later.
   void OnCommitFailed(const std::string& host, const google::rpc::Status& error, Moment now);
   // The host's worker is away, or has a new incarnation.
   void OnHostAway(const std::string& host, const absl::Status& why, Moment now,

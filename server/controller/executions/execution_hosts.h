@@ -14,13 +14,13 @@ namespace remesh::server {
 struct ExecutionHost {
   std::string name;
   bool receives = false;  // shards of the target
-  bool told = false;      // it was told of the attempt, so it must quiesce
+  bool told = false;      // it was sent the attempt, so it must quiesce
   bool away = false;
   bool prepared = false;
   bool verified = false;
   bool committed = false;
   bool quiesced = false;
-  bool settled = false;     // it quiesced, or came back since and was told what to free
+  bool settled = false;     // it quiesced, or came back since and was sent what to free
   bool incomplete = false;  // it came back without its shards of the target
   uint64_t slices = 1;      // that its moves have finished, counted from 1
   int commit_failures = 0;
@@ -32,7 +32,7 @@ struct ExecutionHost {
 class ExecutionHosts {
  public:
   explicit ExecutionHosts(const std::vector<Participant>& participants);
-  // After a restart of the server no host is attached, and any host may have been told of the
+  // After a restart of the server no host is attached, and any host may have been sent the
   // attempt.
   void Restore(bool ended);
 
@@ -44,7 +44,7 @@ class ExecutionHosts {
   bool prepared() const;
   bool verified() const;
   // Whether every host has committed. A host that receives no shards has nothing to make readable,
-  // so its absence delays nobody.
+  // so its absence delays no host.
   bool committed() const;
   bool quiet() const;    // no host that is attached still runs the attempt
   bool settled() const;  // no host holds anything that only the record explains

@@ -48,7 +48,7 @@ TEST_F(ExecutionTest, SucceedsStepByStep) {
   EXPECT_EQ(execution_.resource().phase(), v1::Execution::SUCCEEDED);
 }
 
-// What all hosts have done is not counted anew at each answer, so no order may confuse it.
+// What all hosts have done is not counted again at each answer, so no order may confuse it.
 TEST_F(ExecutionTest, AnswersCountInAnyOrder) {
   std::array<const char*, 3> order = {"a", "b", "c"};
   do {

@@ -158,7 +158,7 @@ void TakePrepared(const std::string& host, const StateRegistry& states,
   execution.OnPrepared(host, now, actions);
 }
 
-// A host says that it committed, without holding what it receives: it is told to commit again.
+// A host says that it committed, without holding what it receives: it is asked to commit again.
 void DoubtCommitted(const std::string& host, ExecutionEntry& entry, Moment now, Outbox& out) {
   const std::string& name = entry.execution.resource().name();
   const absl::Status error = MakeError(
@@ -232,7 +232,7 @@ void Executions::Add(ExecutionEntry entry) {
 void Executions::OnStored(const std::string& name, Moment now, Outbox& out) {
   const ExecutionEntry& entry = entries_.at(name);
   if (entry.execution.ended()) return OnEndStored(entry.execution.resource(), now, out);
-  if (entry.execution.step() != Execution::Step::kQueued) return;  // failed meanwhile
+  if (entry.execution.step() != Execution::Step::kQueued) return;  // failed in the meantime
   ledger_.Ask(name, ClaimOf(entry.devices, membership_.workers()));
   StartAdmitted(now, out);
 }

@@ -60,7 +60,7 @@ TEST_F(ExecutionsTest, ACommittedOfAReceiverThatHoldsNothingDoesNotCount) {
   EXPECT_TRUE(out_.TakeFollowUps().empty());
   EXPECT_EQ((*FindExecution(executions_, name))->execution.resource().phase(),
             v1::Execution::COMMITTING);
-  // Regression: the host was not asked again before it registered anew.
+  // Regression: the host was not asked again before it registered again.
   const size_t told = Did<SendToWorker>().size();
   now_.steady += std::chrono::seconds(1);
   executions_.OnTick(name, now_, out_);

@@ -16,7 +16,7 @@ class PeerTable {
  public:
   // peers: all hosts of the attempt. exchanges: by host, rising indices of those with which it
   // exchanges data; empty: each may exchange with all. takes_short: by host, whether its worker
-  // knows Prepare.hosts; others are told all peers. communicators: name and reuse; no name: none.
+  // knows Prepare.hosts; others are sent all peers. communicators: name and reuse; no name: none.
   PeerTable(std::vector<v1::PeerEntry> peers, std::vector<std::vector<int32_t>> exchanges,
             std::vector<bool> takes_short, v1::Communicators communicators);
 

@@ -11,13 +11,13 @@ namespace remesh::server {
 
 // Which links of an execution stall, by what its hosts say they wait for. A host that waits only
 // because another waits in turn is not to blame, so a link counts if both of its ends are at it, or
-// one is and the other waits to receive from nobody. A value.
+// one is and the other waits to receive from no host. A value.
 class StalledLinks {
  public:
   static constexpr size_t kNamedMax = 8;
 
   // What `host` said, which replaces what it said before: an error of reason LINK_STALLED (see
-  // Quiesced in worker.proto), or anything else if it waits for nobody.
+  // Quiesced in worker.proto), or anything else if it waits for no host.
   void Said(const std::string& host, const ErrorInfo& info);
 
   // "SENDER->RECEIVER", at most kNamedMax of them. Links to hosts that have said nothing are

@@ -71,7 +71,7 @@ bool Leadership::Hear(const v1::Register& registration, std::vector<Record>& rec
   if (!HasGoneBackFor(registration)) return !behind();
   const v1::JournalPosition& position = registration.position();
   const std::string what = absl::StrCat(
-      "the worker of host ", registration.host(), " was told of a later journal than this one (",
+      "the worker of host ", registration.host(), " knows of a later journal than this one (",
       "leadership ", position.leadership(), ", transaction ", position.sequence(), ")");
   if (past_.accepts_older && position.leadership() != past_.leadership) {
     lost_.insert(position.leadership());

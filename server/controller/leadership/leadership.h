@@ -31,18 +31,19 @@ class Leadership {
   uint64_t highest_epoch() const { return highest_epoch_; }  // on its way to the disk
   // Uses `epoch` from now on. Call it once `epoch` is on disk.
   void Adopt(uint64_t epoch);
-  // What a worker claims to have been told must be possible: INVALID_ARGUMENT for a transaction that
-  // this leadership has not written yet, RESOURCE_EXHAUSTED when too many leaderships were given up.
+  // What a worker claims to have been sent must be possible: INVALID_ARGUMENT for a transaction
+  // that this leadership has not written yet, RESOURCE_EXHAUSTED when too many leaderships were
+  // given up.
   absl::Status CheckPosition(const v1::JournalPosition& position) const;
   // Commands need an epoch above every epoch of another leadership that the worker has obeyed. Only
   // a journal that went back, or is new, meets a higher one. INVALID_ARGUMENT: highest_epoch is too
   // far ahead.
   absl::Status RaiseEpoch(const v1::Register& registration, std::vector<Record>& records);
 
-  // Whether the worker was told of a later journal than this one.
+  // Whether the worker knows of a later journal than this one.
   bool HasGoneBackFor(const v1::Register& registration) const;
   // A host whose identity is proven has come. Returns whether anything may be written on its
-  // account: no, from the first host on that was told of a later journal than this one.
+  // account: no, from the first host on that knows of a later journal than this one.
   bool Hear(const v1::Register& registration, std::vector<Record>& records, Outbox& out);
   // The journal's files are gone: what would be written could not be read again. `why` is the error
   // of every change from now on.
@@ -68,7 +69,7 @@ class Leadership {
   uint64_t highest_epoch_;
   bool leads_ = false;  // the epoch that Begin() wrote is on disk
   std::set<std::string> lost_;
-  std::set<std::string> behind_;  // hosts that were told of a later journal
+  std::set<std::string> behind_;  // hosts that know of a later journal
   absl::Status lost_files_;       // not OK: the journal's files are gone
 };
 

@@ -391,7 +391,7 @@ void States::SendAssignment(const StateEntry& state, const std::string& host, Ou
   commands_.SendLater(host, AssignmentBytes(*state.placed, host), make, out);
 }
 
-// Tells a host without shards of the state, which hears of the state only because a trainer there
+// Informs a host without shards of the state, which knows of the state only because a trainer there
 // asked.
 void States::TellAbsent(const StateEntry& state, const std::string& host, Outbox& out) const {
   if (state.placed->hosts.contains(host)) return;
@@ -531,7 +531,7 @@ void States::OnWanted(const std::string& host, const std::string& name, Outbox& 
   // The trainer then waits until its deadline.
   if (!ParseStateName("state", name).ok()) return;
   wanted_.Add(host, name);
-  // A host with shards was told when the state was created or moved, or when the host attached.
+  // A host with shards was informed when the state was created or moved, or when the host attached.
   if (const StateEntry* state = registry_.Find(name)) TellAbsent(*state, host, out);
 }
 

@@ -31,7 +31,7 @@ struct ExecutionEnd {
 };
 
 // Which states exist, which were deleted, and which hosts wait for one. Knows the journal and the
-// hosts, and of executions only what it is told. Not thread-safe.
+// hosts, and of executions only what it is given. Not thread-safe.
 class States {
  public:
   States(const ControllerOptions& options, const RandomBits& random, const JournalQueue& journal,
@@ -59,7 +59,7 @@ class States {
   // Answers the call, or writes the update; then StateUpdated follows.
   void Update(CallId call, const v1::UpdateStateRequest& request, Outbox& out);
   void OnUpdated(const StateUpdated& updated, Outbox& out);
-  // What a host reports to hold. If it was told that the generation is committed, by a journal that
+  // What a host reports to hold. If it knows that the generation is committed, by a journal that
   // is no longer there, CommitWrites() commits it.
   void NoteCommitted(const v1::StateManifest& manifest);
   // Writes the commits of those of the states, all of which may have changed, that are to be

@@ -19,7 +19,7 @@ namespace remesh::server {
 // A host that comes back without its shards before kDurable may be filled again, so while the record
 // is on its way such a host is not assigned anything: it could fill shards of what is committed. The
 // same holds after a start of the server until every host of the state has attached, for the journal
-// may be older than the commit, and a host that was told of the commit says so when it attaches.
+// may be older than the commit, and a host that knows of the commit says so when it attaches.
 
 // Whether the content of the state's generation never changes any more: generation 1 of a write_once
 // state, committed. Then names of writes mean nothing, and what a host has unsealed is lost there.
@@ -37,7 +37,7 @@ absl::Status CheckKnowWriteOnce(const PlacedState& placed, const WorkerRegistry&
 std::vector<std::string> TooOldHosts(const StateEntry& state, const WorkerRegistry& workers);
 
 // Whether the state's generation is to be committed now: it is written once, no commit is on its
-// way, and every host has sealed the same write, or one of them was told of the commit before an
+// way, and every host has sealed the same write, or one of them knew of the commit before an
 // older journal took the place of the server's.
 bool IsToCommit(StateEntry& state, const WorkerRegistry& workers);
 

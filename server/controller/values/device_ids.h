@@ -34,7 +34,7 @@ class DeviceIds {
   // The number of ids that the host has; nullopt when it never got one.
   std::optional<size_t> CountOf(const std::string& host) const;
   // Returns the host's ids in local order: the first `count` of those that it has, then new ones
-  // that are not `taken`. Adds to `records` what must be on disk before the host is told.
+  // that are not `taken`. Adds to `records` what must be on disk before the host is answered.
   std::vector<int64_t> Assign(const std::string& host, int count,
                               absl::FunctionRef<bool(int64_t)> taken,
                               absl::FunctionRef<bool(const std::string&)> known,

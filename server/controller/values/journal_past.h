@@ -9,11 +9,11 @@ namespace remesh::server {
 
 // What a journal says of itself when it is opened: its identity, and which leaderships wrote it.
 // Every life of the server on a journal is one leadership, with a random id that is on disk before
-// the first command. So if a leadership that the journal does not know told a worker a position, or
-// a known leadership told it one beyond that leadership's end, the worker has seen a later journal
+// the first command. So if a leadership that the journal does not know sent a worker a position, or
+// a known leadership sent it one beyond that leadership's end, the worker has seen a later journal
 // than this one.
 struct JournalPast {
-  std::string cluster_uid;  // a journal that is made anew gets it again
+  std::string cluster_uid;  // a new journal gets it again
   std::string journal_uid;  // of this file, for operators who accept an older one
   std::string leadership;   // ours
   uint64_t sequence = 0;    // of the last transaction on disk, which began our leadership

@@ -10,8 +10,8 @@
 
 namespace remesh::server {
 
-// Whether the journal has gone back since a worker was told `position`: it does not know the
-// leadership that told the worker, or knows it only up to an earlier transaction. `durable`: our
+// Whether the journal has gone back since a worker was sent `position`: it does not know the
+// leadership that sent it, or knows it only up to an earlier transaction. `durable`: our
 // last transaction on disk. Leaderships in `lost` were given up on purpose.
 bool HasGoneBack(const JournalPast& past, uint64_t durable, const std::set<std::string>& lost,
                  const v1::JournalPosition& position);

@@ -22,7 +22,8 @@ class Outbox {
   // Writes a transaction, which the journal queue numbers; the queue returns `then` once it is on
   // disk.
   void Persist(std::vector<Record> records, FollowUp then = NothingFollows());
-  // The state or execution of this name has changed: its watchers are told at the end of the event.
+  // The state or execution of this name has changed: its watchers are notified at the end of the
+  // event.
   void Touch(const std::string& name) { touched_.insert(name); }
 
   bool Closes(StreamId stream) const { return closed_.contains(stream); }

@@ -17,7 +17,7 @@ class OwnPause {
 
   void Start(Timestamp now) { last_ = now; }
   // The time for an event between ticks. Time in which the server may have stood still does not
-  // count until a tick tells how long that was: nobody's deadline passes meanwhile.
+  // count until a tick tells how long that was: no deadline passes in that time.
   Timestamp Between(Timestamp now) const {
     return interval_.count() == 0 ? now : std::min(now, last_ + 2 * interval_);
   }

@@ -63,7 +63,7 @@ bool Watches::Tell(WatchId watch, const std::string& name, const Standing& stand
   return !standing.last;
 }
 
-// Whether its watchers are told of every change. The last change is always told at once.
+// Whether its watchers are sent every change. The last change is always sent at once.
 bool Watches::IsPrompt(const std::string& name) const {
   if (const StateEntry* state = states_.Find(name)) {
     return state->placed->hosts.size() <= kPromptHosts;

@@ -5,7 +5,7 @@ namespace remesh::server {
 
 void Losses::Die(const ModelWorker& worker) {
   ++deaths_;
-  // On what is pending nobody relies yet.
+  // Nothing relies on what is pending yet.
   for (const Part& part : worker.parts(true)) lost_[part] = {};
   for (const Part& part : worker.parts(false)) lost_[part] = {.death = deaths_, .heard = kNever};
 }

@@ -18,8 +18,8 @@ class Losses {
   // The machine dies with all that the worker holds.
   void Die(const ModelWorker& worker);
   int deaths() const { return deaths_; }
-  // So many deaths are what the server knows of at `time`; it may hear late what was said before the
-  // last one. What it does not know of, it takes for there.
+  // So many deaths are what the server knows of at `time`; it may receive late what was sent before
+  // the last one. What it does not know of, it takes for there.
   void Hear(int deaths, uint64_t time);
 
   // The server had these freed.

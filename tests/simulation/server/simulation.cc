@@ -119,7 +119,7 @@ void Simulation::CrashServer(bool accepts_older) {
   ++handled_;
   for (Worker& worker : workers_)
     worker.losses.Hear(worker.losses.deaths(),
-                       handled_);  // the next one believes nobody to be there
+                       handled_);  // the next one takes every worker for absent
   At(Soon(2 * kSecond), [this, accepts_older] { StartServer(accepts_older); });
 }
 

@@ -72,7 +72,7 @@ v1::StateSpec Simulation::RandomSpec(const std::vector<int64_t>& lost) {
   return spec;
 }
 
-// Nobody commits before all have verified, and a generation is committed by one execution only.
+// No host commits before all have verified, and a generation is committed by one execution only.
 void Simulation::CheckCommit(const v1::Commit& commit) {
   CheckSource(commit);
   const std::string& execution = commit.attempt().execution();
@@ -173,7 +173,7 @@ bool Simulation::HasComplete(const std::string& state_uid, uint64_t unheard_at) 
   return false;
 }
 
-// A host keeps its device id until it is forgotten, and nobody else ever has it.
+// A host keeps its device id until it is forgotten, and no other host ever has it.
 void Simulation::CheckDeviceIds(int index, const v1::Welcome& welcome) {
   const int64_t id = welcome.device_ids_size() == 1 ? welcome.device_ids(0) : -1;
   if (id < 0) return Violate(absl::StrCat("host-", index, " has no device id"));
@@ -208,7 +208,7 @@ void Simulation::OnCommand(int index, const v1::AttachResponse& command, uint64_
 }
 
 // Hosts of the state without their part of its generation, as `writer` wrote it, for no reason: a
-// part that is lost is one, unless the server says that the state is READY though it has heard.
+// part that is lost is one, unless the server says that the state is READY though it was sent.
 std::vector<std::string> Simulation::Lacking(const v1::State& state,
                                              const std::string& writer) const {
   const Part part = PartOf(state, writer);
@@ -223,7 +223,7 @@ std::vector<std::string> Simulation::Lacking(const v1::State& state,
   return lacking;
 }
 
-// What callers are told lies on the workers: all of it, as one execution wrote it.
+// What callers were answered is on the workers: all of it, as one execution wrote it.
 void Simulation::CheckLies(const v1::State& state) {
   const bool committed = state.generation() > 1 || committed_.contains(state.uid());
   if (!committed && state.phase() != v1::State::READY) return;  // being built

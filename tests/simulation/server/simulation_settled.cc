@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The laws once all faults have ended: whatever is still undone is so because of a host that lacks
-// what nobody else has, and that host is named.
+// what no other host has, and that host is named.
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"

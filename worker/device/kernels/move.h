@@ -15,7 +15,7 @@ namespace remesh::worker::kernels {
 
 enum class MoveKind { kGather, kScatter };  // pieces -> packed, packed -> pieces
 
-// A chunk, its packed bits, and the place where they currently come from or go to. It lies in
+// A chunk, its packed bits, and the place where they currently come from or go to. It is in
 // memory that a warp shares.
 struct alignas(16) Stage {
   uint64_t words[kChunkBits / 64];
@@ -26,7 +26,7 @@ struct alignas(16) Stage {
   REMESH_HD unsigned char* bytes() { return reinterpret_cast<unsigned char*>(words); }
 };
 
-// Moves `units` units of T; the first lies at `place` and at `packed`.
+// Moves `units` units of T; the first is at `place` and at `packed`.
 template <MoveKind kKind, typename T, typename Lanes>
 REMESH_HD void MoveUnits(const PiecePlace& place, unsigned char* packed, uint32_t units) {
   constexpr uint32_t kBatch = sizeof(T) == 16 ? 8 : 4;  // loads in flight before the first store

@@ -17,7 +17,7 @@ REMESH_HD inline uint64_t SmallQuotient(uint64_t dividend, uint64_t divisor) {
 }
 
 // A position in a piece, and the runs from there on. A step of at most as many runs as a chunk has
-// is cheap. It lies in memory that all lanes read, because registers are few.
+// is cheap. It is in memory that all lanes read, because registers are few.
 class PiecePlace {
  public:
   // `offset` in bits from the piece's begin.

@@ -7,7 +7,7 @@ namespace remesh::worker::kernels {
 
 inline constexpr int kLoopsMax = 5;
 
-// Where one range of a tape lies in memory: runs of adjacent bits, at (i0, i1, ..) of the loops at
+// Where one range of a tape is in memory: runs of adjacent bits, at (i0, i1, ..) of the loops at
 // first_bit + sum(i * stride). All in bits.
 struct PieceEntry {
   struct Loop {

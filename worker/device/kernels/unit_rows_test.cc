@@ -61,7 +61,7 @@ TEST(UnitRowsTest, OnlyAlignedRunsOfOneLoopAreRows) {
   EXPECT_FALSE(HasRows(Piece(byte + 8, kRow, {{8, 2 * kRow}}), 0));
   EXPECT_FALSE(HasRows(Piece(byte, kRow, {{8, 2 * kRow + 64}}), 0));
   EXPECT_FALSE(HasRows(Piece(byte, kRow + 64, {{8, 2 * kRow}}), 0));
-  // What lies in one run needs no aligned stride.
+  // What is in one run needs no aligned stride.
   EXPECT_TRUE(HasRows(Piece(byte, 9 * kRow + 8, {{8, 20 * kRow + 8}}), 3 * kRow));
   PieceEntry end = Piece(byte, kRow, {{8, 2 * kRow}});
   end.end = 7 * kRow;

@@ -47,7 +47,7 @@ inline void SendDescriptors(const Fd& connection, const std::vector<int>& fds) {
 }
 
 // A TCP connection of this host. Closing the last descriptor of `slow` blocks until `other` is
-// closed, for at most a minute: `slow` has bytes to send that nobody reads (SO_LINGER, socket(7)).
+// closed, for at most a minute: `slow` has bytes to send that are not read (SO_LINGER, socket(7)).
 struct LingeringSocket {
   Fd slow, other;
 };

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What each process saves beside the arrays: bytes, or a value that JSON can hold.
 
-It lies in an array u8 [P, C] of the state: row p is that of process p. A row begins with 4 bytes of
+It is in an array u8 [P, C] of the state: row p is that of process p. A row begins with 4 bytes of
 length and one of kind. C is a power of two, so that the layout changes seldom.
 """
 

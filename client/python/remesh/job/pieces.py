@@ -41,7 +41,7 @@ class Shards:
         return self._by_array.get(array, [])
 
     def with_box(self, array: str, box: Interval) -> List[Shard]:
-        """Those that the box lies in."""
+        """Those that the box is in."""
         return [shard for shard in self.of(array) if _inside(box, _interval(shard))]
 
 

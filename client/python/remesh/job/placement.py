@@ -68,7 +68,7 @@ class Placement:
             )
         elif layout.least == 1:
             _LOG.warning(
-                "job %s: each part of a save lies on one host: the loss of any host costs the save",
+                "job %s: each part of a save is on one host: the loss of any host costs the save",
                 self._job,
             )
 

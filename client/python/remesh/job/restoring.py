@@ -395,7 +395,7 @@ def matching(
 def uncovered(
     spec: state_pb2.StateSpec, lost_hosts: Sequence[str], devices_of: Dict[str, List[int]]
 ) -> str:
-    """Names the first arrays of which every copy of some box lies on lost hosts; "" if there is
+    """Names the first arrays of which every copy of some box is on lost hosts; "" if there is
     none."""
     lost = {device for host in lost_hosts for device in devices_of.get(host, [])}
     found = []

@@ -32,7 +32,7 @@ class Listener:
             _listeners.append(self)
 
     def close(self) -> None:
-        """Hears no more signals. In another thread than the main one the handler stays until the
+        """Receives no more signals. In another thread than the main one the handler stays until the
         last listener closes in the main one, but does what the earlier one did."""
         if self in _listeners:
             _listeners.remove(self)

@@ -70,7 +70,7 @@ def stored(
     host_of: Sequence[int],
     replicas: Optional[int] = None,
 ) -> Layout:
-    """Where a save lies: each distinct box on `replicas` of the hosts that hold it, or on all of
+    """Where a save is: each distinct box on `replicas` of the hosts that hold it, or on all of
     them if they are fewer. None: on 2 where two hosts hold it anyway, else on 1.
 
     host_of: index into hosts of each process. ValueError for replicas < 1."""

@@ -2,7 +2,7 @@
 """A layout as the shardings of a StateSpec or of Targets, in few bytes.
 
 Where every device stores at most one box of an array, the boxes are the tiles of a grid and each
-tile lies on equally many devices, a list of devices says it all. Otherwise the boxes are listed.
+tile is on equally many devices, a list of devices says it all. Otherwise the boxes are listed.
 """
 
 import math
@@ -38,7 +38,7 @@ class LayoutTooLarge(errors.BadArgument):
 
 
 def spec(layout: Layout) -> state_pb2.StateSpec:
-    """The spec of a state that lies so. LayoutTooLarge."""
+    """The spec of such a state. LayoutTooLarge."""
     message = state_pb2.StateSpec()
     writer = _Writer(layout, message)
     for part, array, key in writer.arrays():

@@ -168,7 +168,7 @@ class Job(Core):
         self._saver.use_group(group)
         self._saved = Tables(group, find_ties=True)
 
-    # torch.distributed may have been told otherwise than by variables.
+    # torch.distributed may have been set up otherwise than by variables.
     def _place(self) -> Place:
         place = present_place()
         if not dist.is_initialized():

@@ -35,7 +35,7 @@ class DescribeTest(unittest.TestCase):
 
         return local_group.run_together(local_group.LocalGroup.make(len(hosts), 60.0), run)[0]
 
-    # Step 1 lies on two hosts, each box; of step 2 each host has rows of its own.
+    # Step 1 is on two hosts, each box; of step 2 each host has rows of its own.
     def save(self, core, steps):
         for step in steps:
             pieces = job_kills.pieces_of(step, core.rank, core.size)

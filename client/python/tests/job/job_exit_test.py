@@ -39,7 +39,7 @@ if core.world == 1:
     core.close()
     core.close()
 """
-_WARNING = "job exits: each part of a save lies on one host: the loss of any host costs the save\n"
+_WARNING = "job exits: each part of a save is on one host: the loss of any host costs the save\n"
 
 
 class ExitTest(unittest.TestCase):

@@ -8,7 +8,7 @@ reported.
 
 Each world restores, checks every element against the step, saves step + 1, and dies in the save of
 step + 2, or in a call that it makes instead. Over a SocketGroup the others are killed at once. Over
-the server's world they are not: they report whom they were told to be lost, and when.
+the server's world they are not: they report who was named to them as lost, and when.
 """
 
 import contextlib
@@ -63,7 +63,7 @@ CALL_PHASES = {
     "restore": (restoring.Restorer, "restore", "before"),
     "leaving": (ServerNotice, "due", "before"),
 }
-_TOLD_SECONDS = 30.0  # after which a process that has not been told is killed
+_TOLD_SECONDS = 30.0  # after which a process that has not been informed is killed
 ONLY_FIRST = (
     *("update begins", "update ends", "delete begins", "delete ends"),
     *("reserve", "reserve created"),
@@ -275,7 +275,7 @@ def live(
         core.close()
         return report
     if not early or dies(order, rank):
-        await_reserved(core)  # the others are told in the barrier of one that dies in it
+        await_reserved(core)  # the others are sent it in the barrier of one that dies in it
     core._group.barrier("reserved")
     if not early and dies(order, rank):
         die_at(order)
@@ -375,7 +375,7 @@ class Keeper:
         program: Sequence[str] = (sys.executable, __file__),
         told: bool = False,
     ):
-        """told: the processes form a world of the server and are told of a death."""
+        """told: the processes form a world of the server and are sent who died."""
         self._cluster, self._job, self._told = cluster, job_name, told
         self._number = 0
         self._sockets = [cluster.worker_socket(host) for host in cluster.host_names[:processes]]

@@ -76,7 +76,7 @@ class KillsCase(unittest.TestCase):
                 print(f"{phase:17} {victim!s:9} {draws - committed}, {committed}", flush=True)
 
     def check_told(self, reports, victim):
-        """What those who outlived the victim were told; here they are killed at once."""
+        """What those who outlived the victim were sent; here they are killed at once."""
 
 
 class KillsTest(KillsCase):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Jobs that are told to go save at one step, leave, and go on in the next world."""
+"""Jobs that are asked to leave save at one step, leave, and go on in the next world."""
 
 import os
 import unittest

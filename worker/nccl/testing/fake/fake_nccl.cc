@@ -138,7 +138,7 @@ Result Abort(FakeComm* comm) {
   return Result::kSuccess;
 }
 
-// Waits for all ranks of the world: for ever, if one of them was aborted.
+// Waits for all ranks of the world: forever, if one of them was aborted.
 Result Destroy(FakeComm* comm) {
   if (comm->local->aborted > 0) Die("destroy after abort");
   if (!comm->finalized) StartFinalize(comm);

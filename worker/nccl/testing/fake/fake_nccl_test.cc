@@ -341,7 +341,7 @@ TEST_F(FakeNcclTest, AfterAPeersDeathNothingMovesUntilAbort) {
   ASSERT_EQ(pipe(pipes), 0);
   const pid_t child = fork();
   if (child == 0) {
-    // A fork has none of the streams' threads, so the child starts the program anew.
+    // A fork has none of the streams' threads, so the child starts the program again.
     dup2(pipes[0], 0);
     execl("/proc/self/exe", "fake_nccl_peer", "--peer", nullptr);
     _exit(1);
@@ -369,7 +369,7 @@ int RunPeer() {
   const NcclApi& api = FakeNccl();
   nccl::UniqueId id;
   if (read(0, &id, sizeof(id)) != ssize_t{sizeof(id)}) return 1;
-  alarm(60);  // in case nobody kills it
+  alarm(60);  // in case it is not killed
   Rank rank;
   nccl::Config config;
   config.blocking = 0;
@@ -459,7 +459,7 @@ TEST_F(FakeNcclDeathTest, MemoryOfAnotherDevice) {
 
 int main(int argc, char** argv) {
   if (argc == 2 && std::strcmp(argv[1], "--peer") == 0) return remesh::worker::RunPeer();
-  // Death tests start this program anew: a fork would have none of the streams' threads.
+  // Death tests start this program again: a fork would have none of the streams' threads.
   testing::FLAGS_gtest_death_test_style = "threadsafe";
   testing::InitGoogleTest(&argc, argv);
   return RUN_ALL_TESTS();

@@ -43,7 +43,7 @@ class FakeWorld {
   bool finalized() const;  // all ranks have ended
 
   FakeChannel& channel(int from, int to);
-  // Removes the name, so that nobody can open it any more.
+  // Removes the name, so that no process can open it any more.
   void Unlink();
 
  private:
