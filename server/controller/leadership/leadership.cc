@@ -7,7 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "base/error.h"
-#include "server/controller/values/journal_position.h"
+#include "server/controller/values/journal_past.h"
 
 namespace remesh::server {
 namespace {

@@ -3,7 +3,10 @@
 
 #include <cstdint>
 #include <map>
+#include <set>
 #include <string>
+
+#include "remesh/v1/worker.pb.h"
 
 namespace remesh::server {
 
@@ -21,5 +24,11 @@ struct JournalPast {
   // An operator restored the journal on purpose: transactions that it lacks are given up.
   bool accepts_older = false;
 };
+
+// Whether the journal has gone back since a worker was sent `position`: it does not know the
+// leadership that sent it, or knows it only up to an earlier transaction. `durable`: our last
+// transaction on disk. Leaderships in `lost` were given up on purpose.
+bool HasGoneBack(const JournalPast& past, uint64_t durable, const std::set<std::string>& lost,
+                 const v1::JournalPosition& position);
 
 }  // namespace remesh::server

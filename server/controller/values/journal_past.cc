@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "server/controller/values/journal_position.h"
+#include "server/controller/values/journal_past.h"
 
 namespace remesh::server {
 
