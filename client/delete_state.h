@@ -9,8 +9,9 @@
 
 namespace remesh::client {
 
-// Deletes the state with that uid, or with "" whatever state has the name. With `wait`, returns when every attached host has freed its buffers; if that takes
-// longer than the endpoint's timeout, OUTCOME_UNKNOWN with the code DEADLINE_EXCEEDED.
+// Deletes the state with that uid, or with "" whatever state has the name. With `wait`, returns
+// when every attached host has freed its buffers; if that takes longer than the endpoint's timeout,
+// OUTCOME_UNKNOWN with the code DEADLINE_EXCEEDED.
 absl::StatusOr<v1::DeleteStateResponse> DeleteState(const Endpoint& server,
                                                     v1::StateService::Stub& stub,
                                                     const std::string& name, const std::string& uid,

@@ -39,9 +39,9 @@ bool IsReserved(const v1::State& state);
 std::map<std::string, JobSaves> SavesOf(
     const google::protobuf::RepeatedPtrField<v1::State>& states);
 
-// In the order in which a job is deleted: saves, the oldest first, then others, and claims of worlds
-// last. So what is left of a deletion that does not come to its end is the newest, and no world's
-// number is used twice.
+// In the order in which a job is deleted: saves, the oldest first, then others, and claims of
+// worlds last. So what is left of a deletion that does not come to its end is the newest, and no
+// world's number is used twice.
 std::vector<v1::State> InOrderOfDeletion(
     const google::protobuf::RepeatedPtrField<v1::State>& states);
 

@@ -30,7 +30,8 @@ constexpr int kUnknown = 3;
 
 constexpr std::string_view kContextFlag = "--context";
 
-// Prints the message, those of further problems, then the metadata that the message does not contain.
+// Prints the message, those of further problems, then the metadata that the message does not
+// contain.
 void PrintError(const absl::Status& status) {
   const ErrorInfo info = GetErrorInfo(status);
   const std::string message = Visible({status.message().data(), status.message().size()});

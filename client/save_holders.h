@@ -15,8 +15,8 @@ namespace remesh::client {
 struct SaveHolders {
   std::map<std::string, int64_t> bytes;  // that each host should hold, those away included
   bool covered = false;                  // the hosts that are there hold all of it
-  // Of a covered save: hosts that are there and hold what no other host that is there does. If one of
-  // them goes, with its memory, the save cannot be restored.
+  // Of a covered save: hosts that are there and hold what no other host that is there does. If one
+  // of them goes, with its memory, the save cannot be restored.
   std::set<std::string> needed;
 };
 

@@ -10,8 +10,8 @@
 namespace remesh::client {
 namespace {
 
-// A worker has at most two generations of a state that can be read, and names the newest to who asks
-// for an older one.
+// A worker has at most two generations of a state that can be read, and names the newest to who
+// asks for an older one.
 constexpr int kTries = 8;
 
 // The generation that the worker has instead of `generation`; 0 if the error names none.

@@ -27,8 +27,9 @@ namespace {
 // Calls that the strand makes before it runs other tasks. With one at a time, every call would wait
 // for all messages that a busy worker has sent in the meantime.
 constexpr size_t kCallsInTurn = 16;
-// Messages of workers that the strand handles, and commands to workers that it sends, before it runs
-// other tasks. In a large move both come by the thousand, and each takes some 20 to 50 microseconds.
+// Messages of workers that the strand handles, and commands to workers that it sends, before it
+// runs other tasks. In a large move both come by the thousand, and each takes some 20 to 50
+// microseconds.
 constexpr size_t kMessagesInTurn = 64;
 constexpr size_t kCommandsInTurn = 32;
 constexpr int64_t kLargeShards = 1000;  // of a state; freeing them takes about as many microseconds
@@ -163,8 +164,8 @@ absl::Status Core::Restore(std::unique_ptr<Journal> journal) {
   return absl::OkStatus();
 }
 
-// After the journal went back: a world that it lacks may have formed, so no fence of a world that it
-// has may pass, and no epoch may be given that it may have forgotten.
+// After the journal went back: a world that it lacks may have formed, so no fence of a world that
+// it has may pass, and no epoch may be given that it may have forgotten.
 void Core::ForgetWorlds(SaveWorlds& worlds) {
   worlds.last_epoch = coordination::EpochBeyond(worlds.last_epoch, absl::Now());
   SaveWorlds request{.last_epoch = worlds.last_epoch};

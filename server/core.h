@@ -40,13 +40,13 @@ namespace coordination {
 class Coordinator;
 }
 
-// The other end of an Attach stream. Called on the core's strand; must not block. What an event sends
-// to many streams is sent in several turns of the strand.
+// The other end of an Attach stream. Called on the core's strand; must not block. What an event
+// sends to many streams is sent in several turns of the strand.
 class WorkerSink {
  public:
   virtual ~WorkerSink() = default;
-  // The stream may begin; called once, first or just after Close(). False: it has ended already, and
-  // the core forgets it.
+  // The stream may begin; called once, first or just after Close(). False: it has ended already,
+  // and the core forgets it.
   virtual bool Begin(StreamId stream) = 0;
   virtual void Send(v1::AttachResponse message) = 0;
   // Makes the commands when they can be written, in their place among the messages.
@@ -74,7 +74,8 @@ class CoreObserver {
   // A question was answered with a plan. `compute_seconds`: how long that plan took when it was
   // computed.
   virtual void OnPlanned(const v1::Planning& planning, double compute_seconds) = 0;
-  // A round of a world ended; `duration` is 0 if it is not known. Called on the coordinator's thread.
+  // A round of a world ended; `duration` is 0 if it is not known. Called on the coordinator's
+  // thread.
   virtual void OnRoundEnded(coordination::Ending, absl::Duration) {}
   // About once a second, on the coordinator's thread.
   virtual void OnWorlds(const coordination::WorldFigures&) {}
@@ -125,15 +126,15 @@ class Core {
   // The same, with an id that the caller of this has for EndCall().
   void Call(CallId id, Request request, ReplyFn reply, const std::string& caller, Gone gone);
   CallId NewCall() { return next_id_++; }
-  // The caller of an open call has gone: the call ends (CANCELLED) and is dropped. What it asked for
-  // goes on. In the turn of `caller`, so after the call. Nothing happens if the call has ended.
+  // The caller of an open call has gone: the call ends (CANCELLED) and is dropped. What it asked
+  // for goes on. In the turn of `caller`, so after the call. Nothing happens if the call has ended.
   void EndCall(CallId id, const std::string& caller);
 
   // The stream begins in the turn of `caller`.
   void OpenStream(std::shared_ptr<WorkerSink> sink, const std::string& caller);
-  // Calls `handled` once the message has had its effect. With a caller, message and end wait for the
-  // caller's turn. So must the first message of a stream, and its end until that is handled: else
-  // who opens and resets streams in a loop would keep everyone waiting. Later ones must not.
+  // Calls `handled` once the message has had its effect. With a caller, message and end wait for
+  // the caller's turn. So must the first message of a stream, and its end until that is handled:
+  // else who opens and resets streams in a loop would keep everyone waiting. Later ones must not.
   // Heartbeats wait, in order with the stream's other messages, for the next message of any stream
   // or the next tick.
   void OnStreamMessage(StreamMessage message, absl::AnyInvocable<void()> handled,
@@ -172,8 +173,8 @@ class Core {
   // for calls that plan.
   ThreadPool& lookups() { return lookups_; }
   // Write what the controller answers, and the values of watches. gRPC serializes a value when its
-  // write starts; on the strand, a large state with many watchers, or asked for often, would hold up
-  // everyone. However many tasks wait, none is refused.
+  // write starts; on the strand, a large state with many watchers, or asked for often, would hold
+  // up everyone. However many tasks wait, none is refused.
   ThreadPool& writers() { return writers_; }
   // Write what members of worlds are sent, where that is large: apart from the writers, so that
   // members do not wait for callers of other services.

@@ -40,8 +40,8 @@ class MappedFile {
 // there.
 absl::Status CheckRegularFile(const std::string& path);
 
-// The contents of a small file, or of a pipe, which is waited for. NOT_FOUND (FILE_NOT_FOUND) when it does not exist,
-// RESOURCE_EXHAUSTED beyond `max_bytes`.
+// The contents of a small file, or of a pipe, which is waited for. NOT_FOUND (FILE_NOT_FOUND) when
+// it does not exist, RESOURCE_EXHAUSTED beyond `max_bytes`.
 absl::StatusOr<std::string> ReadFile(const std::string& path, int64_t max_bytes);
 // The rest of a stream, but at most `max_bytes`.
 std::string ReadAtMost(std::istream& in, int64_t max_bytes);

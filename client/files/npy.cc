@@ -46,8 +46,8 @@ std::string_view After(std::string_view dictionary, std::string_view key) {
   return start == std::string_view::npos ? std::string_view() : rest.substr(start);
 }
 
-// The bytes of an element of "|V2" or "<V2"; 0 for other types. "<f1" is what ml_dtypes calls some of
-// its types of one byte.
+// The bytes of an element of "|V2" or "<V2"; 0 for other types. "<f1" is what ml_dtypes calls some
+// of its types of one byte.
 int RawBytes(std::string_view descr) {
   if (descr == "<f1") return 1;
   int bytes = 0;

@@ -24,9 +24,9 @@ struct NpyHeader {
 // NumPy's spelling of a type ("<f4"), or nullopt for types that NumPy lacks: bf16, fp8, int4 ...
 std::optional<std::string_view> NpyDescr(planner::ElementType type);
 
-// Whether NumPy writes elements of `type`, for which it has no name, under `descr`: as raw bytes ("|V2"
-// for bf16, "|V1" for fp8), as ml_dtypes makes them. False for types below a byte, which NumPy does not
-// pack.
+// Whether NumPy writes elements of `type`, for which it has no name, under `descr`: as raw bytes
+// ("|V2" for bf16, "|V1" for fp8), as ml_dtypes makes them. False for types below a byte, which
+// NumPy does not pack.
 bool IsRawDescr(planner::ElementType type, std::string_view descr);
 
 // Parses `start`, the beginning of the file, which must have the whole header. INVALID_ARGUMENT

@@ -20,9 +20,9 @@ struct WaitOptions {
 };
 
 // WatchToEnd() for a user, who sees how far it is. When the wait ends before the execution, by a
-// signal, by its limit or because the server is gone, says that it may still run. OUTCOME_UNKNOWN then has the code of the
-// error that ended the wait; a server that knows of no such execution, or refuses to tell, gives
-// that error itself.
+// signal, by its limit or because the server is gone, says that it may still run. OUTCOME_UNKNOWN
+// then has the code of the error that ended the wait; a server that knows of no such execution, or
+// refuses to tell, gives that error itself.
 absl::StatusOr<v1::Execution> WaitForEnd(const Endpoint& server, const std::string& name,
                                          const WaitOptions& options);
 

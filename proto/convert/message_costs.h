@@ -7,8 +7,8 @@
 
 namespace remesh::proto {
 
-// TCP between host memories. `scripts/bench messages` fits 10.5 us a message, by which posting it is
-// hidden.
+// TCP between host memories. `scripts/bench messages` fits 10.5 us a message, by which posting it
+// is hidden.
 inline constexpr planner::MessageCosts kTcpMessageCosts = {
     .nic_message_seconds = 10e-6, .fabric_message_seconds = 0, .post_seconds = 3e-6};
 

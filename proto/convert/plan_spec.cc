@@ -81,8 +81,8 @@ absl::Status CheckCapacitiesGiven(const v1::Host& host) {
   return problems.ToStatus();
 }
 
-// Fills the host from its preset and checks that it has capacities then. After a refusal it has some,
-// so that nothing more is said of them.
+// Fills the host from its preset and checks that it has capacities then. After a refusal it has
+// some, so that nothing more is said of them.
 absl::Status FillCapacities(v1::Host& host) {
   absl::Status status = FillFromPreset(host);
   if (status.ok()) return CheckCapacitiesGiven(host);

@@ -144,8 +144,8 @@ std::string FreeKey(const Map& map, const std::string& key) {
   return free;
 }
 
-// Brings shardings of the state that stay into the spec after the move, with what they refer to. The
-// targets may have other entries under the same keys.
+// Brings shardings of the state that stay into the spec after the move, with what they refer to.
+// The targets may have other entries under the same keys.
 class KeptShardings {
  public:
   KeptShardings(const v1::StateSpec& source, v1::StateSpec& result)

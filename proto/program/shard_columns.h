@@ -15,8 +15,8 @@ inline constexpr int kColumnShardsMax = 1 << 20;
 void ShardsToColumns(v1::Assignment& assignment);
 
 // The reverse: replaces `columns`, if there are any, by `shards`. INVALID_ARGUMENT (fields
-// "columns.devices", "columns.arrays[i]" ...) if the columns do not fit each other or the arrays, or
-// there are shards already.
+// "columns.devices", "columns.arrays[i]" ...) if the columns do not fit each other or the arrays,
+// or there are shards already.
 absl::Status ColumnsToShards(v1::Assignment& assignment);
 
 }  // namespace remesh::proto

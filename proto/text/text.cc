@@ -31,7 +31,8 @@ std::string TypeName(const std::string& type) {
   return absl::AsciiStrToLower(absl::StrReplaceAll(type, {{"TYPE_", ""}}));
 }
 
-// Turns protobuf's "(path): invalid value V for type T" into a field error. The path may be missing.
+// Turns protobuf's "(path): invalid value V for type T" into a field error. The path may be
+// missing.
 absl::Status FieldError(const std::string& json, const std::string& message) {
   std::string path, rest = message;
   const size_t close = message.find(") ");

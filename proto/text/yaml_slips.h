@@ -14,8 +14,8 @@ struct YamlMark {
   size_t column = 0;
 };
 
-// The error of a text that yaml-cpp refuses at `mark` with `message`, one of YAML::ErrorMsg: in words
-// of who writes YAML, for the slips that are made most.
+// The error of a text that yaml-cpp refuses at `mark` with `message`, one of YAML::ErrorMsg: in
+// words of who writes YAML, for the slips that are made most.
 absl::Status ExplainYamlSlip(std::string_view yaml, YamlMark mark, std::string_view message);
 
 }  // namespace remesh::proto

@@ -16,9 +16,9 @@ struct PlanPage {
 };
 inline constexpr size_t kPageBytes = size_t{1} << 20;
 
-// Up to `size` plans of both tiers that pass `filter`, newest first, from after a place. A page ends
-// with the plan that reaches `max_bytes`, and looks at a limited number of plans, so it may have
-// fewer than `size` plans although more pages follow.
+// Up to `size` plans of both tiers that pass `filter`, newest first, from after a place. A page
+// ends with the plan that reaches `max_bytes`, and looks at a limited number of plans, so it may
+// have fewer than `size` plans although more pages follow.
 // REQUIRES: a valid filter.
 PlanPage PageOfPlans(PlanCache& cache, size_t size, PlanCache::Place after,
                      const v1::PlanFilter& filter, v1::PlanView view,

@@ -94,7 +94,8 @@ TEST_F(PlanListTest, NewestFirstInPagesOverBothTiers) {
   EXPECT_EQ(List(filter, 10).size(), 75u);
 }
 
-// Regression: an entry in memory had all its lists of boxes and devices, made under the cache's lock.
+// Regression: an entry in memory had all its lists of boxes and devices, made under the cache's
+// lock.
 TEST_F(PlanListTest, EntriesAreSmallAndEqualInBothTiers) {
   v1::CreatePlanRequest request;
   *request.mutable_spec() = TestSpec();

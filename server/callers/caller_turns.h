@@ -10,10 +10,11 @@
 
 namespace remesh::server {
 
-// Tasks of callers on a strand that also runs others. Callers take turns, and only so many tasks run
-// before the strand runs what else was posted: so however many tasks one caller has, other callers
-// wait for at most one task of each caller, and other tasks of the strand for a few. Tasks of one
-// caller keep their order. No limits on waiting tasks here, because gRPC limits calls. Thread-safe.
+// Tasks of callers on a strand that also runs others. Callers take turns, and only so many tasks
+// run before the strand runs what else was posted: so however many tasks one caller has, other
+// callers wait for at most one task of each caller, and other tasks of the strand for a few. Tasks
+// of one caller keep their order. No limits on waiting tasks here, because gRPC limits calls.
+// Thread-safe.
 class CallerTurns {
  public:
   // The strand must outlive every Push(), and have stopped before this ends.

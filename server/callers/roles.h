@@ -19,8 +19,8 @@ struct RoleOfPeer {
   std::string name;  // JOB or HOST; "any" for a worker whose certificate names no host
 };
 
-// PERMISSION_DENIED (NO_ROLE) says what is wrong with the id. An id with more or fewer segments than
-// these, or with characters that SPIFFE does not allow, has no role.
+// PERMISSION_DENIED (NO_ROLE) says what is wrong with the id. An id with more or fewer segments
+// than these, or with characters that SPIFFE does not allow, has no role.
 absl::StatusOr<RoleOfPeer> RoleOf(std::string_view id, std::string_view trust_domain);
 
 // HOST of a worker's id; "" for any other id and for "any".
@@ -43,7 +43,8 @@ struct MethodRule {
 const std::vector<MethodRule>& MethodRules();
 
 // Whether the method changes nothing that others rely on: a viewer may call it, or it asks for a
-// plan, or members of one world call it among themselves. `method` is the name alone, such as "GetPlan".
+// plan, or members of one world call it among themselves. `method` is the name alone, such as
+// "GetPlan".
 bool IsRead(std::string_view method);
 
 // Authorizes by MethodRules(). PERMISSION_DENIED (NO_ROLE, ROLE_DENIED) names identity and method,

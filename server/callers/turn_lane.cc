@@ -7,8 +7,8 @@
 namespace remesh::server {
 namespace {
 
-// A turn takes at least one in so many of the tasks that wait. So while k tasks come a turn, no more
-// than some k * kTurns wait, and each for a few times kTurns turns.
+// A turn takes at least one in so many of the tasks that wait. So while k tasks come a turn, no
+// more than some k * kTurns wait, and each for a few times kTurns turns.
 constexpr size_t kTurns = 16;
 
 }  // namespace

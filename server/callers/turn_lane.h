@@ -10,10 +10,10 @@
 namespace remesh::server {
 
 // Tasks of one kind on a strand that also runs others. They keep their order, but only so many of
-// them run in a turn; then the strand runs what else was posted, and the next turn comes after that.
-// So however many tasks wait here, all others wait for one turn of them. Where many wait, a turn is a
-// part of these: so tasks that come faster than in_turn a turn do not pile up without bound.
-// Thread-safe.
+// them run in a turn; then the strand runs what else was posted, and the next turn comes after
+// that. So however many tasks wait here, all others wait for one turn of them. Where many wait, a
+// turn is a part of these: so tasks that come faster than in_turn a turn do not pile up without
+// bound. Thread-safe.
 class TurnLane {
  public:
   // The strand must outlive every Push(), and have stopped before the lane ends.
@@ -21,8 +21,8 @@ class TurnLane {
 
   // Never blocks on a task; a task may push. Once the strand has stopped it destroys the task.
   void Push(Strand::Task task);
-  // The same for a task that is in no hurry: it does not wake the strand, but runs in its place once
-  // a later task is pushed, a whole turn of tasks waits, or Wake() is called.
+  // The same for a task that is in no hurry: it does not wake the strand, but runs in its place
+  // once a later task is pushed, a whole turn of tasks waits, or Wake() is called.
   void PushQuietly(Strand::Task task);
   // Lets the strand run what waits.
   void Wake();

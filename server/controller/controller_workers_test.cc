@@ -29,8 +29,8 @@ class ControllerWorkersTest : public ControllerTestWorld {
 
 // Regression: each Register copied the topology of all hosts, 2.4 ms of it with 10,000.
 TEST_F(ControllerWorkersTest, ARegisterCostsTheSameAtAnyNumberOfHosts) {
-  // The next host attaches. Returns the number of actions that follow, and the bytes of all hosts in
-  // them.
+  // The next host attaches. Returns the number of actions that follow, and the bytes of all hosts
+  // in them.
   auto attach_next = [this, next = 0]() mutable {
     v1::Register registration = Identity("host-" + std::to_string(100'000 + next));
     registration.mutable_devices(0)->set_id(100'000 + next++);

@@ -60,8 +60,8 @@ class ControllerWriteOnceTest : public ControllerTestWorld {
   std::string uid_;
 };
 
-// Regression: with a journal from before the commit, accepted by hand, it was BUILDING, and what was
-// filled again on "b" was mixed with the shards of "a".
+// Regression: with a journal from before the commit, accepted by hand, it was BUILDING, and what
+// was filled again on "b" was mixed with the shards of "a".
 TEST_F(ControllerWriteOnceTest, AHostThatSawTheCommitBringsAnOlderJournalBackToIt) {
   const auto before = disk_;
   SealAll();
@@ -119,7 +119,8 @@ TEST_F(ControllerWriteOnceTest, NothingMovesToAWorkerThatIsTooOld) {
   EXPECT_TRUE(Start().ok());
 }
 
-// Regression: a job that created a state just after a restart was told that its devices do not exist.
+// Regression: a job that created a state just after a restart was told that its devices do not
+// exist.
 TEST_F(ControllerWriteOnceTest, WhileHostsAreAwaitedAMisfitMayBeTriedAgain) {
   const auto create = [this] {
     CreateState misfit{

@@ -25,8 +25,8 @@ class JournalWriter {
   // All are called on the writer's thread. `persisted`: everything up to the sequence is on disk;
   // `full`: only decisions should be written, see Journal::full(). Called again with the last
   // sequence and full = false as soon as there is room. `failed`: nothing will be written any more;
-  // called once. `lost`: the journal's files are gone, so nothing will be written any more, but what
-  // there is can be copied; called once. May be null.
+  // called once. `lost`: the journal's files are gone, so nothing will be written any more, but
+  // what there is can be copied; called once. May be null.
   struct Callbacks {
     absl::AnyInvocable<void(uint64_t sequence, bool full)> persisted;
     absl::AnyInvocable<void(absl::Status)> failed;
@@ -44,7 +44,8 @@ class JournalWriter {
   // REQUIRES: sequences rise, from above the journal's past().sequence.
   void Write(Persist persist);
 
-  // Looks soon whether the journal's files are still there. Every write looks, too, before and after
+  // Looks soon whether the journal's files are still there. Every write looks, too, before and
+  // after
   // it: what goes into a file without a name is never called persisted.
   void LookForFiles();
 

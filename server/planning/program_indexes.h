@@ -10,8 +10,8 @@
 
 namespace remesh::server {
 
-// The indices of the plans whose programs were asked for last: all hosts of a move ask for theirs at
-// about the same time. Keeps no plan. Thread-safe.
+// The indices of the plans whose programs were asked for last: all hosts of a move ask for theirs
+// at about the same time. Keeps no plan. Thread-safe.
 class ProgramIndexes {
  public:
   static constexpr size_t kPlansMax = 4;

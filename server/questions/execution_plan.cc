@@ -55,7 +55,8 @@ absl::StatusOr<std::shared_ptr<const PlacedState>> InChosenOrder(
   return PlaceState(WithOrder(given->spec, order), nullptr, budget);
 }
 
-// By host of the move, which other hosts of the move it exchanges data with: indices in their order.
+// By host of the move, which other hosts of the move it exchanges data with: indices in their
+// order.
 std::vector<std::vector<int32_t>> ExchangesOf(const BoundPlan& plan,
                                               const std::map<std::string, HostDevices>& hosts) {
   absl::flat_hash_map<std::string_view, int32_t> index_of;
@@ -159,7 +160,8 @@ std::shared_ptr<const std::string> KeptSpec(PlanCache& cache,
 
 Access AccessOf(const StartPlanning& move) { return move.keep ? Access::kUse : Access::kAnswer; }
 
-// The last step of a question, which may be asked again until then: a plan may be in use from now on.
+// The last step of a question, which may be asked again until then: a plan may be in use from now
+// on.
 std::optional<PlanCache::Answer> AnswerAgain(PlanCache& cache, const QuestionDigest& words,
                                              const StartPlanning& move) {
   const std::optional<std::string> name = cache.memo().Find(words);

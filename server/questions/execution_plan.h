@@ -21,8 +21,8 @@ namespace remesh::server {
 
 // The move of a state to its targets, as a question and from its answer. `target` is the state's
 // placement after the move, unless the target order is free. There is no question if nothing moves,
-// for then the move is MovesNothing(), or if the same one, in the same words, was answered before with
-// a plan that is still in memory.
+// for then the move is MovesNothing(), or if the same one, in the same words, was answered before
+// with a plan that is still in memory.
 struct MoveQuestion {
   PlanCache::Question question;
   std::shared_ptr<const PlacedState> target;

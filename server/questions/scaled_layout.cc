@@ -52,7 +52,8 @@ absl::StatusOr<size_t> IndexOf(const std::string& axis, const std::vector<int64_
   return index;
 }
 
-// Changes the size at `index` so that the product of all sizes is `devices`. Sizes may be unchecked.
+// Changes the size at `index` so that the product of all sizes is `devices`. Sizes may be
+// unchecked.
 absl::Status Resize(size_t index, int64_t devices, std::vector<int64_t>& sizes) {
   int64_t others = 1;
   for (size_t i = 0; i < sizes.size(); ++i) {

@@ -29,9 +29,10 @@ namespace remesh::service {
 // for too long. When descriptors run short, or an address has too many connections, the
 // longest-silent one makes room for the newest. When descriptors run short and none is silent, the
 // address with most connections loses its newest to an address that has fewer; otherwise the new
-// connection is closed. Connections with too many unfinished calls are ended, and their address gets
-// no other for a while. So are connections that send too much that belongs to no call, but the first
-// time their address is not barred: it may have been a message that was too large or cancelled.
+// connection is closed. Connections with too many unfinished calls are ended, and their address
+// gets no other for a while. So are connections that send too much that belongs to no call, but the
+// first time their address is not barred: it may have been a message that was too large or
+// cancelled.
 //
 // While the owner stops, Retire() accepts nothing more, and the loop goes on to end connections.
 class AcceptLoop {
@@ -101,8 +102,8 @@ class AcceptLoop {
   bool CloseLongestSilent(const std::string* address = nullptr);
   void EndExcessive();
   void EndNoisy();
-  // Shuts the connection down unless its descriptor has been used again. Returns a descriptor of the
-  // same connection, or none.
+  // Shuts the connection down unless its descriptor has been used again. Returns a descriptor of
+  // the same connection, or none.
   Fd ShutDown(const ConnectionTable::Connection& connection);
   void StopAccepting();
   void EndAll();

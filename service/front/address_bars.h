@@ -16,7 +16,8 @@ class AddressBars {
   void Bar(const std::string& address, Time until);
   bool IsBarred(const std::string& address, Time now);
   // A connection of the address was ended for noise. Returns whether that has happened before: in
-  // the last ten minutes, but not in the ten seconds in which one incident ends several connections.
+  // the last ten minutes, but not in the ten seconds in which one incident ends several
+  // connections.
   bool NoteNoise(const std::string& address, Time now);
 
  private:

@@ -82,7 +82,8 @@ TEST_F(NoiseTest, MessagesAreNoNoiseOnceTheyHaveArrived) {
   }
 }
 
-// Headers in frames of a byte: they keep a thread of gRPC busy, and others behind it, with few bytes.
+// Headers in frames of a byte: they keep a thread of gRPC busy, and others behind it, with few
+// bytes.
 TEST_F(NoiseTest, AConnectionThatIsSlowToReadAndCompletesNothingIsTaken) {
   const auto slow = Connect("127.0.0.2"), calls = Connect("127.0.0.2"), idle = Connect("127.0.0.2"),
              waits = Connect("127.0.0.2");

@@ -66,8 +66,8 @@ std::string AsLogfmt(const Pairs& pairs) {
   return line;
 }
 
-// Keeps the order of keys. Of equal keys the last counts, because JSON cannot have both. Only ASCII,
-// because a terminal obeys some other characters, and others turn what follows them.
+// Keeps the order of keys. Of equal keys the last counts, because JSON cannot have both. Only
+// ASCII, because a terminal obeys some other characters, and others turn what follows them.
 std::string AsJson(const Pairs& pairs) {
   nlohmann::ordered_json object = nlohmann::ordered_json::object();
   for (const auto& [key, value] : pairs) object[key] = value;

@@ -74,10 +74,11 @@ absl::Status SetLog(std::string_view level, std::string_view format);
 // LogFormat::kJson, a log line like others.
 void SayLast(std::string_view program, const absl::Status& why);
 
-// From now on a thread of its own writes the lines; until then each caller writes its own, and waits
-// for the reader. What still waits when the process ends by exit(), a return from main(), abort()
-// (REMESH_CHECK and checks of libraries among them) or a fault of its own is written first, for a
-// second at most; not so when a signal from outside ends it. Call it once, after ShutdownSignal.
+// From now on a thread of its own writes the lines; until then each caller writes its own, and
+// waits for the reader. What still waits when the process ends by exit(), a return from main(),
+// abort() (REMESH_CHECK and checks of libraries among them) or a fault of its own is written first,
+// for a second at most; not so when a signal from outside ends it. Call it once, after
+// ShutdownSignal.
 void StartLogThread();
 
 // Waits for the lines logged so far to be written, for a second at most. Call it before _Exit().

@@ -6,10 +6,10 @@
 
 namespace remesh::service {
 
-// Lets the C library keep memory that one plan or move freed for the next: up to 8 MiB at the top of
-// each heap, from which it takes blocks below 4 MiB. By default it returns such memory to the kernel
-// and faults it in again, which takes about a sixth of the time to plan a small request, and is most
-// page faults of a move. Call before any thread starts. Does nothing without glibc.
+// Lets the C library keep memory that one plan or move freed for the next: up to 8 MiB at the top
+// of each heap, from which it takes blocks below 4 MiB. By default it returns such memory to the
+// kernel and faults it in again, which takes about a sixth of the time to plan a small request, and
+// is most page faults of a move. Call before any thread starts. Does nothing without glibc.
 void KeepFreedMemory();
 
 // Returns freed memory that the C library has kept to the kernel, when there is much of it.
@@ -20,8 +20,8 @@ class HeapTrimmer {
   // The most freed memory to keep, beyond what the last trim could not give back.
   static constexpr int64_t kKeptMax = int64_t{32} << 20;
 
-  // Measures, and trims if it is worthwhile; in 1 / kPart of the time at most, for a large heap takes
-  // long to measure. To be called from time to time, by one thread.
+  // Measures, and trims if it is worthwhile; in 1 / kPart of the time at most, for a large heap
+  // takes long to measure. To be called from time to time, by one thread.
   void Trim();
 
  private:

@@ -10,9 +10,9 @@ namespace remesh::service {
 
 // Conversion of statuses to and from the wire. An error carries one google.rpc.ErrorInfo with this
 // domain and the reason and metadata of base/error.h, and a google.rpc.RetryInfo if the metadata
-// has retry_after_seconds (a decimal number, at most an hour). Its further problems (base/problems.h)
-// are the field_violations of a google.rpc.BadRequest, as many as fit. Texts longer than an HTTP/2 header
-// may be are shortened.
+// has retry_after_seconds (a decimal number, at most an hour). Its further problems
+// (base/problems.h) are the field_violations of a google.rpc.BadRequest, as many as fit. Texts
+// longer than an HTTP/2 header may be are shortened.
 inline constexpr char kErrorDomain[] = "remesh";
 
 grpc::Status StatusToGrpc(const absl::Status& status);

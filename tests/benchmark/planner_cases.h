@@ -24,8 +24,8 @@ struct PlannerCase {
 std::vector<PlannerCase> PlannerCases();
 std::vector<PlannerCase> PlannerCasesOf(const std::string& suite);
 
-// Those of models and flat states again, on hosts of 1 to 72 devices (OnHostsOf()), and the others on
-// the hosts that they have. The suite names the hosts.
+// Those of models and flat states again, on hosts of 1 to 72 devices (OnHostsOf()), and the others
+// on the hosts that they have. The suite names the hosts.
 std::vector<PlannerCase> HostsCases();
 
 // The request that a spec becomes. REQUIRES: a valid spec.

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// How long a cancelled question still takes a thread, in its CPU time. Prints, for the worst requests
-// known: the longest stretches between two looks at the budget and the functions that ended them; then
-// how long planning takes to return, with all that it frees, when the budget is spent at one look or
-// another. Usage: planner-looks [CASE...]
+// How long a cancelled question still takes a thread, in its CPU time. Prints, for the worst
+// requests
+// known: the longest stretches between two looks at the budget and the functions that ended them;
+// then how long planning takes to return, with all that it frees, when the budget is spent at one
+// look or another. Usage: planner-looks [CASE...]
 #include <absl/debugging/symbolize.h>
 #include <execinfo.h>
 #include <time.h>

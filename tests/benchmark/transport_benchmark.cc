@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // GB/s of messages between two processes on loopback: transport_benchmark [--transport tcp|ucx]
-// [--encrypt] [--in-flight N] [--both-ways] [--rendezvous BYTES] [--tls TLS]. Every message has memory of its
-// own, 256 MiB in all, so that nothing stays in the cache.
+// [--encrypt] [--in-flight N] [--both-ways] [--rendezvous BYTES] [--tls TLS]. Every message has
+// memory of its own, 256 MiB in all, so that nothing stays in the cache.
 #include <spawn.h>
 #include <sys/wait.h>
 #include <unistd.h>

@@ -12,8 +12,8 @@
 #include "absl/status/statusor.h"
 #include "worker/device/device.h"
 
-// The contract of worker/device/device.h as tests. A device joins by one INSTANTIATE_TEST_SUITE_P of
-// DeviceConformance with a kind of its own.
+// The contract of worker/device/device.h as tests. A device joins by one INSTANTIATE_TEST_SUITE_P
+// of DeviceConformance with a kind of its own.
 namespace remesh::worker::conformance {
 
 // Another process that has memory of a device.

@@ -204,7 +204,8 @@ TEST_P(NcclReuse, OneAttemptAfterTheOtherUsesThem) {
   EXPECT_EQ(FakeNcclLiving(), kCount);
 }
 
-// A host that rests closes its end of the bootstrap: for who has had all its windows that is no loss.
+// A host that rests closes its end of the bootstrap: for who has had all its windows that is no
+// loss.
 TEST_P(NcclReuse, OneHostRestsLongBeforeTheOther) {
   Attempt& attempt = New();
   Exchange(attempt, Named("x", false));

@@ -18,10 +18,10 @@
 
 namespace remesh::fuzz {
 
-// The real registry of worlds behind the real checks of requests, a disk that is a map, and whatever
-// an input says that processes and callers do. What must hold: no crash, nothing is sent into closed
-// streams, no call is answered twice or waits forever, refusals have reasons, epochs rise, a round
-// has one OK result in a life of the server, and nothing stays once all have gone.
+// The real registry of worlds behind the real checks of requests, a disk that is a map, and
+// whatever an input says that processes and callers do. What must hold: no crash, nothing is sent
+// into closed streams, no call is answered twice or waits forever, refusals have reasons, epochs
+// rise, a round has one OK result in a life of the server, and nothing stays once all have gone.
 class WorldsWorld {
  public:
   WorldsWorld() { Start(); }

@@ -29,9 +29,9 @@ LinkNames LinksOf(const DataThread& data);
 // is in the table.
 absl::StatusOr<std::vector<Peer>> PeersOf(const v1::Prepare& prepare, const LinkNames& links);
 
-// The communicators of the attempt among these peers. INVALID_ARGUMENT (fields "communicators.place",
-// "peers[i].first_rank") if a table that does not name all hosts lacks those that must find each
-// other, or its ranks do not rise within those of all hosts.
+// The communicators of the attempt among these peers. INVALID_ARGUMENT (fields
+// "communicators.place", "peers[i].first_rank") if a table that does not name all hosts lacks those
+// that must find each other, or its ranks do not rise within those of all hosts.
 absl::StatusOr<Lasting> LastingOf(const v1::Prepare& prepare, const std::vector<Peer>& peers);
 
 }  // namespace remesh::worker

@@ -147,7 +147,8 @@ TEST(PeerLinksTest, RanksRiseWithinTheGroup) {
   EXPECT_EQ(BadField(prepare), "peers[0].first_rank");
 }
 
-// Two hosts with GPUs that know only each other do not take that for an attempt of such hosts alone.
+// Two hosts with GPUs that know only each other do not take that for an attempt of such hosts
+// alone.
 TEST(PeerLinksTest, WithoutNamedCommunicatorsATableOfSomeHostsUsesStreams) {
   v1::Prepare prepare = PartOf({1, 2}, 1, 0);
   prepare.clear_communicators();

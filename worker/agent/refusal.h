@@ -18,8 +18,8 @@ struct Refusal {
 // nullopt if the stream ended for any other reason.
 std::optional<Refusal> RefusalOf(const absl::Status& status, const std::string& host);
 
-// Which refusals a worker logs, as it goes on dialling: each that differs from the last one, and one
-// that stays the same once a minute. Not thread-safe.
+// Which refusals a worker logs, as it goes on dialling: each that differs from the last one, and
+// one that stays the same once a minute. Not thread-safe.
 class RefusalNotes {
  public:
   bool IsDue(const absl::Status& refusal, Timestamp now);

@@ -61,8 +61,8 @@ struct WholeMessages {
 class MessageList {
  public:
   MessageList() = default;
-  // A slice has at most kSliceBytesMax bytes, unless its message is whole. numbers: by ordinal, what
-  // tags name devices by (AttemptDevices::numbers()); empty: the ordinals.
+  // A slice has at most kSliceBytesMax bytes, unless its message is whole. numbers: by ordinal,
+  // what tags name devices by (AttemptDevices::numbers()); empty: the ordinals.
   MessageList(absl::Span<const BoundMove> moves, int32_t windows, const WholeMessages& whole = {},
               std::vector<uint32_t> numbers = {});
 

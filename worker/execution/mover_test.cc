@@ -175,8 +175,8 @@ TEST_P(MoverTest, NothingOfTheScratchTravels) {
   EXPECT_EQ(std::count(sent.begin(), sent.end(), std::byte{0}), std::ssize(sent));
 }
 
-// Host 2 passes on by NCCL what comes to it by a stream. Regression: host 0, which waits for it, gave
-// up when the time for a window between GPUs was over.
+// Host 2 passes on by NCCL what comes to it by a stream. Regression: host 0, which waits for it,
+// gave up when the time for a window between GPUs was over.
 TEST_P(MoverTest, AWindowBetweenGpusWaitsForASlowStream) {
   if (GetParam() != "mixed") GTEST_SKIP() << "there is one link";
   window_timeout_ = std::chrono::milliseconds(50);

@@ -29,10 +29,10 @@ struct SlicePlace {
 };
 
 // The memory in which slices to and from other hosts lie on their way. A message that travels whole
-// has a place of its own in its device's area (MoveList::transit). Other packed slices lie in memory
-// of the host (MoveList::slots). If all of them fit within the limits, each has a place of its own
-// there too, so that the host never needs more than the plan says. Otherwise a slice takes the next
-// free one of equal slots. Not thread-safe.
+// has a place of its own in its device's area (MoveList::transit). Other packed slices lie in
+// memory of the host (MoveList::slots). If all of them fit within the limits, each has a place of
+// its own there too, so that the host never needs more than the plan says. Otherwise a slice takes
+// the next free one of equal slots. Not thread-safe.
 class SlicePlaces {
  public:
   // Bytes that MoveList::slots must have.

@@ -62,7 +62,8 @@ class SocketGateTest : public ::testing::Test {
     gate_.SetRules(*std::move(rules));
   }
 
-  // Calls each method of the service that is about a state, about `state`. Returns the status of each call by method.
+  // Calls each method of the service that is about a state, about `state`. Returns the status of
+  // each call by method.
   std::map<std::string, absl::Status> CallAll(const std::string& state) {
     std::map<std::string, absl::Status> ends;
     const auto* service =

@@ -14,7 +14,8 @@ namespace remesh::worker {
 // "state NAME what".
 absl::Status StateError(absl::StatusCode code, const char* reason, const std::string& state,
                         const std::string& what, std::map<std::string, std::string> more = {});
-// INVALID_ARGUMENT for a name that no state can have. A caller that waits for it would wait forever.
+// INVALID_ARGUMENT for a name that no state can have. A caller that waits for it would wait
+// forever.
 absl::Status CheckStateName(const std::string& name);
 // NOT_FOUND (STATE_NOT_FOUND): the planner has not reported it. Awaits that.
 Unanswered StateNotFound(const std::string& state);

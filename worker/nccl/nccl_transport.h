@@ -15,11 +15,11 @@
 
 namespace remesh::worker {
 
-// A transport between the devices of hosts. NCCL moves the messages between windowed peers, a window
-// at once: all of their devices are ranks. An ordinary transport, `base`, connects the hosts, proves
-// who they are and notices which are lost. It also moves the messages with peers that are not
-// windowed, from and to memory of the host. Attempts exchange by NCCL one after the other: an
-// attempt connects when those that were opened before it are gone. REQUIRES: all hosts open
+// A transport between the devices of hosts. NCCL moves the messages between windowed peers, a
+// window at once: all of their devices are ranks. An ordinary transport, `base`, connects the
+// hosts, proves who they are and notices which are lost. It also moves the messages with peers that
+// are not windowed, from and to memory of the host. Attempts exchange by NCCL one after the other:
+// an attempt connects when those that were opened before it are gone. REQUIRES: all hosts open
 // overlapping attempts in the same order. Lasting communicators: see NcclShelf.
 class NcclTransport : public Transport {
  public:

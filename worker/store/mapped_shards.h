@@ -40,8 +40,8 @@ struct MappedShards {
   std::shared_ptr<const MappedShards> mapped = nullptr;
   std::vector<std::shared_ptr<std::byte>> registered = {};
 
-  // Whether another process was seen to truncate a file, or the lender is gone: every copy in or out
-  // is void then.
+  // Whether another process was seen to truncate a file, or the lender is gone: every copy in or
+  // out is void then.
   bool spoiled() const;
   // Like spoiled(), but looks at every file: FAILED_PRECONDITION (BUFFER_TRUNCATED, or SOURCE_LOST
   // with state and generation).

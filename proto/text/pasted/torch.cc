@@ -62,7 +62,8 @@ absl::Status ReadMeshSizes(TextScanner& scanner, NestedIds& mesh) {
   });
 }
 
-// DeviceMesh('cuda', [[0, 1], [2, 3]], mesh_dim_names=('dp', 'tp')) or DeviceMesh((dp=2, tp=2), ...).
+// DeviceMesh('cuda', [[0, 1], [2, 3]], mesh_dim_names=('dp', 'tp')) or DeviceMesh((dp=2, tp=2),
+// ...).
 absl::StatusOr<NestedIds> ReadDeviceMesh(TextScanner& scanner) {
   NestedIds mesh;
   if (!scanner.TakeWord("DeviceMesh")) return scanner.Expected("DeviceMesh(");

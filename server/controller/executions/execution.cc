@@ -375,7 +375,8 @@ void Execution::OnHostReturned(const std::string& host, bool holds_target, Execu
   const bool failed = step_ >= Step::kAborting && resource_.phase() != v1::Execution::SUCCEEDED &&
                       resource_.phase() != v1::Execution::COMMITTING;
   if (failed && state.told && !state.quiesced) TellAbort(index, out);
-  // A host that receives no shards may come back while the decision or the success is being written.
+  // A host that receives no shards may come back while the decision or the success is being
+  // written.
   const bool decided = step_ == Step::kDeciding || step_ == Step::kCommitting;
   const bool finishing = step_ == Step::kFinishing && !state.receives;
   if ((!decided && !finishing) || state.committed) return;

@@ -95,9 +95,9 @@ class Execution {
   void OnHostReturned(const std::string& host, bool holds_target, ExecutionActions& out);
   void OnSaved(Save what, Moment now, ExecutionActions& out);
   void OnTick(Moment now, ExecutionActions& out);
-  // Whether transfers stall, as far as is known: no window has ended anywhere for stall_timeout, nor
-  // has a slice, by OnSlices() and OnMoved(). OnTick() fails it then. NCCL connects during the first
-  // window, with limits of its own, so that one may take longer.
+  // Whether transfers stall, as far as is known: no window has ended anywhere for stall_timeout,
+  // nor has a slice, by OnSlices() and OnMoved(). OnTick() fails it then. NCCL connects during the
+  // first window, with limits of its own, so that one may take longer.
   bool Stalls(Moment now) const;
   // The host's moves of this execution have finished so many slices, counted from 1.
   void OnSlices(const std::string& host, uint64_t slices, Moment now);

@@ -95,8 +95,8 @@ TEST(PeerTableTest, TheBytesOfAFlatMoveDoNotGrowWithTheHosts) {
   EXPECT_LE(most(4000), of_few + 3 * 3 * 4) << "longer varints, of three hosts";
 }
 
-// Two hosts prove the attempt by the tokens of both, so each pair that exchanges must have both, and
-// no other host may.
+// Two hosts prove the attempt by the tokens of both, so each pair that exchanges must have both,
+// and no other host may.
 TEST(PeerTableTest, OnlyThoseThatExchangeKnowTheTokensOfBoth) {
   const int hosts = 6;
   const PeerTable table = Table(hosts);

@@ -363,8 +363,8 @@ std::set<std::string> States::HeldBack(const StateEntry& state) const {
   return held;
 }
 
-// The host has attached. If it was the last one of the state that could tell of a commit, those that
-// were held back because of that are assigned their shards.
+// The host has attached. If it was the last one of the state that could tell of a commit, those
+// that were held back because of that are assigned their shards.
 void States::Hear(const std::string& host, StateEntry& state, Outbox& out) const {
   if (!state.unheard_hosts.contains(host)) return;
   const bool last = state.unheard_hosts.size() == 1;
@@ -378,8 +378,8 @@ void States::Hear(const std::string& host, StateEntry& state, Outbox& out) const
   }
 }
 
-// Sends a host with shards of the state their list. A new state is sent to all of its hosts at once,
-// so each message is made only when its stream can take it.
+// Sends a host with shards of the state their list. A new state is sent to all of its hosts at
+// once, so each message is made only when its stream can take it.
 void States::SendAssignment(const StateEntry& state, const std::string& host, Outbox& out) const {
   const auto make = [placed = state.placed, head = AssignmentHead(state), host] {
     v1::AttachResponse message;

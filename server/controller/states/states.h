@@ -49,8 +49,9 @@ class States {
   // The first state that is being created with shards on the host; empty: none.
   std::string CreatingOn(const std::string& host) const;
 
-  // RESOURCE_EXHAUSTED (JOB_QUOTA, TOO_MANY_ARRAYS): its job, or all states together, may not have as
-  // much as after this move. A state that moves counts as the larger of its source and its target.
+  // RESOURCE_EXHAUSTED (JOB_QUOTA, TOO_MANY_ARRAYS): its job, or all states together, may not have
+  // as much as after this move. A state that moves counts as the larger of its source and its
+  // target.
   absl::Status CheckMove(const StateEntry& state, const PlacedState& target) const;
 
   // Answers the call, or returns what to write first; then StateCreated follows.

@@ -6,8 +6,8 @@
 
 namespace remesh::server {
 
-// What UpdateState may do to a state. An update is journaled before it counts and before the call is
-// answered. While one is on its way the state is not READY, and once a commit is on its way none
+// What UpdateState may do to a state. An update is journaled before it counts and before the call
+// is answered. While one is on its way the state is not READY, and once a commit is on its way none
 // begins; so what is READY has the step of the last update that was answered OK, and keeps it.
 
 // INVALID_ARGUMENT: a field is missing or out of range.
@@ -22,8 +22,8 @@ bool SetsNothingNew(const v1::UpdateStateRequest& request, const StateEntry& sta
 
 // FAILED_PRECONDITION (STATE_REPLACED): the state has another uid. FAILED_PRECONDITION
 // (STATE_COMMITTED): it is past BUILDING, and the request would change it. ABORTED
-// (STATE_BEING_DELETED). UNAVAILABLE (STATE_LOST): hosts are away without which nothing says whether
-// it is.
+// (STATE_BEING_DELETED). UNAVAILABLE (STATE_LOST): hosts are away without which nothing says
+// whether it is.
 absl::Status CheckUpdate(const v1::UpdateStateRequest& request, const StateEntry& state,
                          const WorkerRegistry& workers);
 

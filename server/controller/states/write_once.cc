@@ -58,8 +58,8 @@ std::vector<std::string> TooOldHosts(const StateEntry& state, const WorkerRegist
   return IsWrittenOnce(state) ? TooOldAmong(*state.placed, workers) : std::vector<std::string>();
 }
 
-// Looks at hosts until one has not sealed, and begins the next time with that one: else each of many
-// hosts that seals would look at all that sealed before.
+// Looks at hosts until one has not sealed, and begins the next time with that one: else each of
+// many hosts that seals would look at all that sealed before.
 bool IsToCommit(StateEntry& state, const WorkerRegistry& workers) {
   if (!IsWrittenOnce(state) || state.once_commit != OnceCommit::kNone) return false;
   if (state.deleting || !state.execution.empty() || !state.newer_hosts.empty()) return false;

@@ -11,18 +11,20 @@
 namespace remesh::server {
 
 // States of which generation 1 is written and sealed once (State.write_once). A commit ends the
-// writing: once every host has sealed its shards, a record of that goes to the journal. The state is
-// BUILDING until the record is durable, so a save that was READY once stays whole or is lost:
+// writing: once every host has sealed its shards, a record of that goes to the journal. The state
+// is BUILDING until the record is durable, so a save that was READY once stays whole or is lost:
 //
 //   kNone ── every host has sealed ──> kOnItsWay ── the journal has the record ──> kDurable
 //
-// A host that comes back without its shards before kDurable may be filled again, so while the record
-// is on its way such a host is not assigned anything: it could fill shards of what is committed. The
-// same holds after a start of the server until every host of the state has attached, for the journal
-// may be older than the commit, and a host that knows of the commit says so when it attaches.
+// A host that comes back without its shards before kDurable may be filled again, so while the
+// record is on its way such a host is not assigned anything: it could fill shards of what is
+// committed. The same holds after a start of the server until every host of the state has attached,
+// for the journal may be older than the commit, and a host that knows of the commit says so when it
+// attaches.
 
-// Whether the content of the state's generation never changes any more: generation 1 of a write_once
-// state, committed. Then names of writes mean nothing, and what a host has unsealed is lost there.
+// Whether the content of the state's generation never changes any more: generation 1 of a
+// write_once state, committed. Then names of writes mean nothing, and what a host has unsealed is
+// lost there.
 bool IsFixed(const StateEntry& state);
 
 // Whether the worker does not know write_once, as after a downgrade, and the state's generation is
@@ -41,8 +43,8 @@ std::vector<std::string> TooOldHosts(const StateEntry& state, const WorkerRegist
 // older journal took the place of the server's.
 bool IsToCommit(StateEntry& state, const WorkerRegistry& workers);
 
-// Whether the host, which has not sealed its shards, is assigned nothing for now: the state is being
-// committed, or may have been, as a host that has not attached yet could say.
+// Whether the host, which has not sealed its shards, is assigned nothing for now: the state is
+// being committed, or may have been, as a host that has not attached yet could say.
 bool IsHeldBack(const StateEntry& state, const WorkerRegistry& workers, const std::string& host);
 
 v1::AttachResponse ToCommitWrite(const StateEntry& state);

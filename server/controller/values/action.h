@@ -27,8 +27,8 @@ struct SendToWorker {
   v1::AttachResponse message;
 };
 
-// Commands that are made when they can be written, because those to many streams would together take
-// much memory.
+// Commands that are made when they can be written, because those to many streams would together
+// take much memory.
 struct LaterCommands {
   size_t bytes = 0;  // that they take once made, roughly
   // May be called from any thread. Refers to nothing that changes.

@@ -31,7 +31,8 @@ using CallId = uint64_t;    // of one RPC that waits for a reply
 using WatchId = uint64_t;   // of one Watch stream
 using StreamId = uint64_t;  // of one Attach stream; never reused
 
-// A CreateState request whose spec is already placed, or does not fit the workers that are attached.
+// A CreateState request whose spec is already placed, or does not fit the workers that are
+// attached.
 struct CreateState {
   v1::CreateStateRequest request;
   std::shared_ptr<const PlacedState> placed;  // null: see `misfit`

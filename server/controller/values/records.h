@@ -26,8 +26,8 @@ struct KnownHost {
   std::string secret_hash = "";  // of its secret; empty: the next worker is taken for it
 };
 
-// The records that the controller keeps in the journal: one a thing, with its kind in the key. Those
-// of deleted states are in tombstone_records.h.
+// The records that the controller keeps in the journal: one a thing, with its kind in the key.
+// Those of deleted states are in tombstone_records.h.
 
 Record EpochRecord(uint64_t epoch);
 // A leadership that was given up, because this journal does not know it, or not up to its end.
@@ -53,8 +53,8 @@ Record NoNextStateRecord(const std::string& state);
 Record CreateRequestRecord(const std::string& state, const std::string& request_id,
                            const std::string& digest);
 Record NoCreateRequestRecord(const std::string& state);
-// The step and the labels that UpdateState set last, and the uid of the state, in `update`. A record
-// of its own, because that of the state holds the spec.
+// The step and the labels that UpdateState set last, and the uid of the state, in `update`. A
+// record of its own, because that of the state holds the spec.
 Record UpdateRecord(const std::string& state, const v1::State& update);
 Record NoUpdateRecord(const std::string& state);
 // Generation 1 of the write_once state of this name and uid is committed.

@@ -40,7 +40,8 @@ Record NoRemainsRecord(const StateKey& state, const std::string& host);
 
 // Whether a row is one of these.
 bool IsOfTombstone(std::string_view key);
-// Reads all rows of tombstones. DATA_LOSS (JOURNAL_CORRUPT) names the first key that cannot be read.
+// Reads all rows of tombstones. DATA_LOSS (JOURNAL_CORRUPT) names the first key that cannot be
+// read.
 absl::Status ReadTombstones(const std::map<std::string, std::string>& records,
                             std::map<StateKey, Tombstone>& tombstones);
 

@@ -278,8 +278,8 @@ void ModelWorker::Prepare(const v1::Prepare& prepare) {
   callbacks_.say(answer);
 }
 
-// Those that are not there any more would fail the attempt: what ends them is known to the planner. (Only
-// time ends them in earnest, which here stands still for them.)
+// Those that are not there any more would fail the attempt: what ends them is known to the planner.
+// (Only time ends them in earnest, which here stands still for them.)
 void ModelWorker::TakeCommunicators(const v1::Prepare& prepare) {
   const v1::Communicators& named = prepare.communicators();
   const auto with_nccl = std::ranges::count_if(prepare.peers(), [](const v1::PeerEntry& peer) {

@@ -76,8 +76,8 @@ class ModelWorker {
     assigned_.clear();
     communicators_.clear();
   }
-  // A trainer begins to write the newest readable generation of the state again, by this name, unless
-  // it is written once.
+  // A trainer begins to write the newest readable generation of the state again, by this name,
+  // unless it is written once.
   void Unseal(const std::string& state, const std::string& write);
   // It is done with that; or, with nothing unsealed, says that what is there is of this write.
   void Seal(const std::string& state, const std::string& write);

@@ -149,8 +149,8 @@ void Simulation::ForgetDeviceIds() {
   device_owners_.clear();
 }
 
-// The server finds its journal with a flipped bit in it. Where that is refused, somebody restores the
-// files as they were, or the newest copy.
+// The server finds its journal with a flipped bit in it. Where that is refused, somebody restores
+// the files as they were, or the newest copy.
 void Simulation::FlipABit() {
   constexpr int kMost = 2;  // it takes some time
   const bool may = disk_.past.sequence > 10 && flips_refused_ + flips_harmless_ < kMost;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The laws, and how states lie over workers here: every host of the spec's topology holds one box of
-// the array; where there are copies, the next host's box too.
+// The laws, and how states lie over workers here: every host of the spec's topology holds one box
+// of the array; where there are copies, the next host's box too.
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"

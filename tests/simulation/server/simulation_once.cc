@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// States that are written once, and the laws of that: what was committed is never filled again, never
-// becomes BUILDING and keeps its step, until the journal goes back.
+// States that are written once, and the laws of that: what was committed is never filled again,
+// never becomes BUILDING and keeps its step, until the journal goes back.
 #include "absl/strings/str_cat.h"
 #include "tests/simulation/server/simulation.h"
 

@@ -54,7 +54,8 @@ void Simulation::ResolveAnExecution() {
   Tell(resolve, [this, chosen](const Reply&) { CheckSourceIsWhole(chosen); });
 }
 
-// What was committed of the target is freed: the source must be there for all that the server knows.
+// What was committed of the target is freed: the source must be there for all that the server
+// knows.
 void Simulation::CheckSourceIsWhole(const v1::Execution& execution) {
   const auto states = AskNow<v1::ListStatesResponse>(v1::ListStatesRequest());
   for (v1::State state : states.states()) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Trainers that write states again, and the law of that: what READY and DEGRADED stand for is of one
-// write, and so is what a move reads.
+// Trainers that write states again, and the law of that: what READY and DEGRADED stand for is of
+// one write, and so is what a move reads.
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"

@@ -11,7 +11,8 @@
 // accumulators each, and sum them before the scramble.
 namespace remesh::worker::kernels {
 
-// The digest of `bytes` bytes from their accumulators: lane l has accumulator l % 8. Changes `sums`.
+// The digest of `bytes` bytes from their accumulators: lane l has accumulator l % 8. Changes
+// `sums`.
 template <typename Lanes>
 REMESH_HD uint64_t MergedSums(typename Lanes::template PerLane<uint64_t>& sums, int bytes) {
   auto others = Lanes::ExchangedAcross(sums, 1);

@@ -89,8 +89,8 @@ inline void AddNaiveOperations(TestCase& c) {
 
 class TestHost {
  public:
-  // gpus: by host, whether it has GPUs, which exchange with others by a link between devices; empty:
-  // none has.
+  // gpus: by host, whether it has GPUs, which exchange with others by a link between devices;
+  // empty: none has.
   TestHost(const TestCase& c, int index, std::unique_ptr<Transport> transport,
            Mover::Options options, const std::vector<bool>& gpus = {})
       : index_(index),
