@@ -15,6 +15,7 @@ import sys
 import time
 
 import namespaces
+from moving_state import MovingState
 from report import table
 
 TITLE = "Four hosts at 1 Gbit/s"
@@ -121,62 +122,21 @@ def _run(build, names, case, count):
             Trainer(cluster.server_address, cluster.worker_socket(host))
             for host in cluster.host_names
         ]
-        _create(trainers, cluster, case)
+        state = MovingState(STATE, [("w", [ROWS, COLUMNS], "bf16")], case.shardings, case.devices)
+        state.create(trainers, cluster, BITS_PER_SECOND / 8, 120)
         moves = []
         for generation in range(1, 2 * ((count + 1) // 2) + 2):
-            moves.append(_move(trainers[0], generation, case))
+            moves.append(_move(state, trainers[0], generation))
             print(f"{case.title}: {json.dumps(moves[-1])}", file=sys.stderr)
         return moves[1:]
 
 
-def _sharding(case, way):
-    from remesh.v1 import sharding_pb2
-
-    return sharding_pb2.Sharding(
-        hlo_text=case.shardings[way], devices=sharding_pb2.DeviceList(ids=case.devices[way])
-    )
-
-
-def _create(trainers, cluster, case):
-    from remesh.v1 import state_pb2, topology_pb2
-
-    hosts = [
-        topology_pb2.Host(
-            name=host,
-            device_ids=cluster.device_ids(host),
-            nics=1,
-            nic_bytes_per_second=BITS_PER_SECOND / 8,
-            fabric_bytes_per_second=1e11,
-        )
-        for host in cluster.host_names
-    ]
-    spec = state_pb2.StateSpec(
-        topology=topology_pb2.Topology(hosts=hosts), shardings={"all": _sharding(case, 0)}
-    )
-    spec.arrays.add(name="w", shape=[ROWS, COLUMNS], element_type="bf16").sharding.ref = "all"
-    trainers[0].create_state(state_pb2.State(name=STATE, spec=spec))
-    for trainer in trainers:
-        for shard in trainer.allocate(STATE):
-            shard.bytes[:] = 7
-        trainer.seal(STATE)
-    trainers[0].wait_ready(STATE, 120)
-
-
-def _move(trainer, generation, case):
-    from remesh.v1 import reshard_pb2, sharding_pb2
-
-    targets = reshard_pb2.Targets(
-        shardings={"all": _sharding(case, generation % 2)},
-        arrays=[reshard_pb2.TargetArray(name="w", sharding=sharding_pb2.Sharding(ref="all"))],
-    )
-    started = time.monotonic()
-    ended = trainer.wait_execution(trainer.start_reshard(STATE, generation, targets).name)
-    seconds = time.monotonic() - started
-    transfer = ended.transfer_end_time.ToNanoseconds() - ended.transfer_start_time.ToNanoseconds()
+def _move(state, trainer, generation):
+    ended, seconds, transfer_seconds = state.move(trainer, generation)
     return {
         "generation": generation,
         "bound_seconds": ended.summary.lower_bound_seconds,
         "seconds": seconds,
-        "transfer_seconds": transfer / 1e9,
+        "transfer_seconds": transfer_seconds,
         "windows": ended.windows,
     }

@@ -23,6 +23,7 @@ import threading
 import time
 import urllib.request
 
+from moving_state import MovingState
 from report import table
 
 TITLE = "Execution"
@@ -226,7 +227,9 @@ def _run(cluster, case, count):
     trainers = [
         Trainer(cluster.server_address, cluster.worker_socket(host)) for host in cluster.host_names
     ]
-    _create(trainers, cluster, case)
+    arrays = [(f"w{array}", case.shape, case.element_type) for array in range(case.arrays)]
+    state = MovingState(STATE, arrays, case.shardings, case.devices)
+    state.create(trainers, cluster, 12.5e9, 60)
     moves = []
     for generation in range(1, 2 + count + count // 2 + 1):
         before, phases_before = _usage(cluster), _phases(cluster)
@@ -235,7 +238,7 @@ def _run(cluster, case, count):
             if generation > 2 + count
             else contextlib.nullcontext()
         ):
-            move = _move(trainers[0], generation, case)
+            move = _move(state, trainers[0], generation)
         after, phases_after = _usage(cluster), _phases(cluster)
         move |= {key: after[key] - before[key] for key in after}
         move["phases"] = {
@@ -269,56 +272,9 @@ def _open_now_and_then(trainers, generation):
         thread.join()
 
 
-def _sharding(case, way):
-    from remesh.v1 import sharding_pb2
-
-    return sharding_pb2.Sharding(
-        hlo_text=case.shardings[way], devices=sharding_pb2.DeviceList(ids=case.devices[way])
-    )
-
-
-def _create(trainers, cluster, case):
-    from remesh.v1 import state_pb2, topology_pb2
-
-    hosts = [
-        topology_pb2.Host(
-            name=host,
-            device_ids=cluster.device_ids(host),
-            nics=1,
-            nic_bytes_per_second=12.5e9,
-            fabric_bytes_per_second=1e11,
-        )
-        for host in cluster.host_names
-    ]
-    spec = state_pb2.StateSpec(
-        topology=topology_pb2.Topology(hosts=hosts), shardings={"all": _sharding(case, 0)}
-    )
-    for array in range(case.arrays):
-        added = spec.arrays.add(name=f"w{array}", shape=case.shape, element_type=case.element_type)
-        added.sharding.ref = "all"
-    trainers[0].create_state(state_pb2.State(name=STATE, spec=spec))
-    for trainer in trainers:
-        for shard in trainer.allocate(STATE):
-            shard.bytes[:] = 7
-        trainer.seal(STATE)
-    trainers[0].wait_ready(STATE, 60)
-
-
-def _move(trainer, generation, case):
-    from remesh.v1 import reshard_pb2, sharding_pb2
-
-    targets = reshard_pb2.Targets(
-        shardings={"all": _sharding(case, generation % 2)},
-        arrays=[
-            reshard_pb2.TargetArray(name=f"w{array}", sharding=sharding_pb2.Sharding(ref="all"))
-            for array in range(case.arrays)
-        ],
-    )
-    started = time.monotonic()
-    ended = trainer.wait_execution(trainer.start_reshard(STATE, generation, targets).name)
-    seconds = time.monotonic() - started
-    transfer = ended.transfer_end_time.ToNanoseconds() - ended.transfer_start_time.ToNanoseconds()
-    return {"seconds": seconds, "transfer_seconds": transfer / 1e9, "windows": ended.windows}
+def _move(state, trainer, generation):
+    ended, seconds, transfer_seconds = state.move(trainer, generation)
+    return {"seconds": seconds, "transfer_seconds": transfer_seconds, "windows": ended.windows}
 
 
 def _usage(cluster):
