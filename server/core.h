@@ -133,8 +133,9 @@ class Core {
   // The stream begins in the turn of `caller`.
   void OpenStream(std::shared_ptr<WorkerSink> sink, const std::string& caller);
   // Calls `handled` once the message has had its effect. With a caller, message and end wait for
-  // the caller's turn. So must the first message of a stream, and its end until that is handled:
-  // else who opens and resets streams in a loop would keep everyone waiting. Later ones must not.
+  // the caller's turn. The first message of a stream, and an end before it is handled, must have
+  // one: otherwise a client that opens and resets streams in a loop starves the others. Later
+  // messages must have none.
   // Heartbeats wait, in order with the stream's other messages, for the next message of any stream
   // or the next tick.
   void OnStreamMessage(StreamMessage message, absl::AnyInvocable<void()> handled,

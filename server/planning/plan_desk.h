@@ -44,7 +44,7 @@ class PlanDesk {
     Turn turn;
     std::function<bool()> gone;
   };
-  // Makes the question from the caller's request. May take long, and may be called twice.
+  // Parses the caller's request and makes the question. Can be slow, and may be called twice.
   using Ask = absl::AnyInvocable<absl::StatusOr<PlanCache::Question>(planner::Budget&)>;
   using Done = absl::AnyInvocable<void(absl::StatusOr<PlanCache::Answer>)>;
   // Calls `done` once, on some thread, or destroys it when the pools stop. `long_form`: bringing

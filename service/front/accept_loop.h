@@ -30,9 +30,9 @@ namespace remesh::service {
 // longest-silent one makes room for the newest. When descriptors run short and none is silent, the
 // address with most connections loses its newest to an address that has fewer; otherwise the new
 // connection is closed. Connections with too many unfinished calls are ended, and their address
-// gets no other for a while. So are connections that send too much that belongs to no call, but the
-// first time their address is not barred: it may have been a message that was too large or
-// cancelled.
+// gets no other for a while. Connections that send too many bytes outside of calls are ended as
+// well. The first time, their address is not barred: a message that was too large or cancelled
+// looks the same.
 //
 // While the owner stops, Retire() accepts nothing more, and the loop goes on to end connections.
 class AcceptLoop {

@@ -53,10 +53,11 @@ struct NoiseLimits {
   int slow_looks = 4;
   // Of a Unix socket only what has arrived is known, and a busy machine may be slow to read it.
   int slow_looks_unix = 10;
-  // Headers without end make some bytes of memory of each byte, until the process has no more. They
-  // are bytes that nothing answers: a client that sends a message gets leave to send more of it.
-  // All connections may have `unanswered` such bytes, and beyond that as long as the process grows
-  // by less than `growth` times as much, and `growth_least`.
+  // Headers without an end cost several bytes of memory for each byte that is received, until the
+  // process has no more. So bytes that are received without an answer are limited; an answer is
+  // also the window update by which a client may send more of a message. All connections together
+  // may have `unanswered` such bytes, and beyond that as long as the process grows by less than
+  // `growth` times as much, and `growth_least`.
   uint64_t unanswered = uint64_t{1} << 20;
   uint64_t growth = 8;
   // More than a plan may take (planning_memory_limit), or a plan ends others' slow uploads.

@@ -114,8 +114,8 @@ class PeerGroup {
   // all those of its window are posted and the previous window has started.
   virtual void Expect(std::vector<int32_t> operations) {}
 
-  // To be called instead of Abort() when every operation of every host has ended OK and no host
-  // will post another: closes endpoints. Returns whether lasting connections stay, idle.
+  // Closes endpoints after success. Call it instead of Abort() once every operation of every host
+  // has ended OK and no host will post another. Returns whether lasting connections stay, idle.
   virtual bool Rest() {
     Abort();
     return false;

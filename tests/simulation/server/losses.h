@@ -19,7 +19,7 @@ class Losses {
   void Die(const ModelWorker& worker);
   int deaths() const { return deaths_; }
   // So many deaths are what the server knows of at `time`; it may receive late what was sent before
-  // the last one. What it does not know of, it takes for there.
+  // the last one. What it does not know of, it takes for present.
   void Hear(int deaths, uint64_t time);
 
   // The server had these freed.
