@@ -40,7 +40,7 @@ absl::Status CheckHeld(const v1::Register& registration, int most, const std::st
   return absl::OkStatus();
 }
 
-// Refuses an unproven host that was told of a later journal, because it could stop the service by
+// Refuses an unproven host that knows of a later journal, because it could stop the service by
 // that claim alone. What a real host holds stays on it meanwhile.
 absl::Status CheckUnproven(const v1::Register& registration, const Leadership& leadership) {
   if (!leadership.HasGoneBackFor(registration) || leadership.accepts_older()) {
@@ -48,7 +48,7 @@ absl::Status CheckUnproven(const v1::Register& registration, const Leadership& l
   }
   return WorkerError(absl::StatusCode::kFailedPrecondition, "UNPROVEN_POSITION",
                      registration.host(),
-                     "was told of a later journal than this one, which is not believed of a host "
+                     "knows of a later journal than this one, which is not believed of a host "
                      "that is not known here and has no join token; it keeps what it holds");
 }
 

@@ -106,7 +106,7 @@ class ControllerMovesTest : public ControllerTestWorld {
     return GetErrorInfo(replies_.at(Ask(request)).status()).reason;
   }
 
-  // The host was told of a later journal than this one.
+  // The host knows of a later journal than this one.
   void AttachWitness(const std::string& host) {
     v1::Register later = Identity(host);
     later.mutable_position()->set_leadership("a later one");
