@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <tuple>
 #include <utility>
 
 #include "planner/values/rational.h"
@@ -79,6 +80,7 @@ class Halves {
     int32_t above = -1;  // the parent
     int64_t seen = -1;   // the last visit that came by
     int64_t sum = 0;     // of a link's first_, which no push changes
+    int32_t degree = 0;  // parcels of the forest that end here
   };
   int32_t Above(int32_t link) const { return nodes_[link].above; }
   bool IsRoot(int32_t link) const { return nodes_[link].up < 0; }
@@ -98,6 +100,7 @@ class Halves {
       Push(i, meet);
       return false;
     }
+    CountCut(i, 1);
     if (root == idle_end_) {
       Hang(to, i, from);
     } else {
@@ -129,32 +132,45 @@ class Halves {
         cycle_.emplace_back(nodes_[link].up, gains);
       }
     }
-    const auto [forth, forth_real] = MostPushed(true);
-    const auto [back, back_real] = MostPushed(false);
-    const bool forwards = forth_real == back_real ? forth <= back : forth_real;
-    const int64_t pushed = forwards ? forth : -back;
+    const Pushed forth = MostPushed(true);
+    const Pushed back = MostPushed(false);
+    const bool forwards = std::tie(forth.degree, back.most) >= std::tie(back.degree, forth.most);
+    const int64_t pushed = forwards ? forth.most : -back.most;
     for (const auto& [p, gains] : cycle_) first_[p] += gains ? pushed : -pushed;
     for (const int32_t end : {At(i).from, At(i).to}) {
       for (int32_t link = end; link != meet;) {
         const int32_t above = Above(link);
-        if (!IsCut(nodes_[link].up)) nodes_[link].up = -1;
+        if (!IsCut(nodes_[link].up)) {
+          CountCut(nodes_[link].up, -1);
+          nodes_[link].up = -1;
+        }
         link = above;
       }
     }
   }
 
-  // The most bits that can be pushed round the cycle, and whether they make a real parcel whole.
-  std::pair<int64_t, bool> MostPushed(bool forwards) const {
+  void CountCut(int32_t i, int32_t count) {
+    nodes_[At(i).from].degree += count;
+    nodes_[At(i).to].degree += count;
+  }
+
+  // The most bits that can be pushed round the cycle, and of the parcels that they make whole the
+  // most cut parcels at one end; -1 if they make only idle time whole.
+  struct Pushed {
     int64_t most = std::numeric_limits<int64_t>::max();
-    bool real = false;
+    int32_t degree = -1;
+  };
+  Pushed MostPushed(bool forwards) const {
+    Pushed pushed;
     for (const auto& [p, gains] : cycle_) {
       const int64_t room = gains == forwards ? At(p).bits - first_[p] : first_[p];
-      if (room > most) continue;
-      const bool is_real = At(p).to != idle_end_;
-      real = room < most ? is_real : real || is_real;
-      most = room;
+      if (room > pushed.most) continue;
+      if (room < pushed.most) pushed.degree = -1;
+      pushed.most = room;
+      if (At(p).to == idle_end_) continue;
+      pushed.degree = std::max({pushed.degree, nodes_[At(p).from].degree, nodes_[At(p).to].degree});
     }
-    return {most, real};
+    return pushed;
   }
 
   const std::vector<Parcel>& idle_;

@@ -30,7 +30,9 @@ struct Parcel {
 // By halves: starts from x_p = b_p h / R, which is exact but cuts every parcel. Parcels with 0 <
 // x_p < b_p are the edges of a bipartite graph of links (idle time is an edge to an extra node).
 // Around a cycle of this graph, x may be raised and lowered alternately: the sum at every link of
-// the cycle stays the same, and the largest change that fits makes some parcel whole. When no cycle
+// the cycle stays the same, and the largest change that fits makes some parcel whole; of the two
+// ways round, the one that frees the link with more cut parcels, since each is a message there in
+// every round. When no cycle
 // is left, the cut parcels form a forest, so there are fewer of them than links. Each of these goes
 // to one half whole where the tolerance of both its links allows. Both halves are then dealt out
 // likewise.

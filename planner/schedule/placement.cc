@@ -15,9 +15,6 @@
 namespace remesh::planner {
 namespace {
 
-// The most that rounding adds to a part of a move: its part and its two cuts, each to an element of
-// at most 128 bits.
-constexpr int64_t kRoundingBits = 3 * 128;
 // The most loads (rounds * devices) that packing keeps count of: 768 MiB.
 constexpr int64_t kRoundLoadsMax = int64_t{1} << 24;
 // A pair that takes more than one part in this many of a round is heavy.
@@ -28,9 +25,6 @@ constexpr int64_t kHeavyPartsInPlace = 16;
 // first tolerance that is tried to the last.
 constexpr int64_t kToleratedLeast = 1024;
 constexpr int64_t kToleratedMost = 2;
-// Over a round, a device may have this much more in flight than the busiest device on average, in
-// per cent. Rounding takes the rest of a window's room, of which the average is at most half.
-constexpr int64_t kMoreInFlight = 30;
 constexpr int64_t kLinksOfDevice = 4;  // NIC and fabric, in both directions
 // The most messages of a device, in per cent of those of all rounds, so that light ones find a
 // place.

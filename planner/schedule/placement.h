@@ -14,6 +14,14 @@
 
 namespace remesh::planner {
 
+// Over a round, a device may have this much more in flight than the busiest device on average, in
+// per cent.
+inline constexpr int64_t kMoreInFlight = 30;
+
+// The most that rounding adds to a part of a move: its part and its two cuts, each to an element of
+// at most 128 bits.
+inline constexpr int64_t kRoundingBits = 3 * 128;
+
 struct PlacedMoves {
   std::vector<int32_t> round_of;  // of the given moves
   std::vector<MovePiece> pieces;  // that were cut off some of them

@@ -120,7 +120,12 @@ void Striping::SolveHost(int32_t host, Direction direction, const Rational& t) {
       room[bin] -= bits;
     }
   }
+  // Demands of a host are often alike, so the excess of every other one comes first: else the
+  // stripes that they are cut into would all end at one place, and go to the same receiver.
+  bool excess_first = false;
   for (Demand* demand : demands) {
+    if (demand->bits == 0) continue;
+    const auto own = static_cast<ptrdiff_t>(demand->shares.size());
     for (size_t bin = 0; bin < room.size() && demand->bits > 0; ++bin) {
       const int64_t taken = std::min(demand->bits, room[bin]);
       if (taken <= 0) continue;
@@ -129,6 +134,9 @@ void Striping::SolveHost(int32_t host, Direction direction, const Rational& t) {
       demand->bits -= taken;
     }
     REMESH_CHECK(demand->bits == 0);
+    std::vector<Share>& shares = demand->shares;
+    if (excess_first) std::rotate(shares.begin(), shares.begin() + own, shares.end());
+    excess_first = !excess_first;
   }
 }
 

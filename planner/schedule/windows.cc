@@ -34,9 +34,9 @@ constexpr int64_t kPartBitsMin = int64_t{8} << 18;  // 256 KiB
 constexpr int64_t kPipelinePartsMax = 4096;
 constexpr int64_t kPipelinePartBitsMin = int64_t{8} << 20;
 constexpr double kSavingMin = 1.0 / 64;
-// The part of the time that a small fraction of the parts is worth. In short plans, whose parts are
-// few, kSavingMin.
-constexpr double kFewerPartsWorth = 0.05;
+// The part of the time that a small fraction of the messages is worth, and in short plans.
+constexpr double kFewerMessagesWorth = 0.1;
+constexpr double kFewerMessagesWorthShort = 0.06;
 // A schedule is good when it takes at most this many times as long as the busiest link, regardless
 // of what messages cost beside their bytes.
 constexpr double kPriceMax = 1.02;
@@ -46,7 +46,10 @@ constexpr double kShortPriceMax = 1.05;
 // A schedule of this many times the parts that it needs is worth a comparison with fewer rounds.
 constexpr double kStretchedMin = 1.25;
 // With several rounds messages come to about this size where there are bytes enough for that.
-constexpr int64_t kMessageBits = int64_t{128} << 20;  // 16 MiB
+constexpr int64_t kMessageBits = int64_t{256} << 20;  // 32 MiB
+// Where messages make a plan take this many times as long as its busiest link, more numbers of
+// rounds are tried.
+constexpr double kDear = 1.08;
 
 // Most hops in a row: more than any cluster needs; a packed move can count them.
 constexpr int32_t kHopsMax = 32000;
@@ -238,14 +241,11 @@ class Scheduler {
     timeline.schedule_seconds = best_->prediction.schedule_seconds;
     SetRounds(best_->round_of);
     CutOff(best_->pieces, moves_.moves);
-    if (!best_->pieces.empty()) AddToPairs(best_->pieces, list_, budget_);
     if (budget_.SpentNow()) return std::nullopt;
     SetHops(best_->hop_of);
     timeline.moves = std::move(moves_.moves);
     moves_.moves = std::vector<Move>();
-    timeline.messages =
-        CountMessages(list_, timeline.moves, moves_.segments, best_->schedule, atoms_, budget_);
-    if (budget_.SpentNow()) return std::nullopt;
+    timeline.messages = best_->messages;
     list_ = {};  // before more memory is taken
     Sort(best_->schedule, timeline.moves, budget_);
     if (budget_.SpentNow()) return std::nullopt;
@@ -260,6 +260,7 @@ class Scheduler {
     std::vector<int16_t> hop_of;    // of moves_, then of pieces, where there are relays
     Schedule schedule;
     Prediction prediction;
+    int64_t messages = 0;
   };
 
   // Tries one round and, where messages would then be small, more: as many as make them large, but
@@ -276,6 +277,16 @@ class Scheduler {
     const int64_t last = std::max<int64_t>(2, least);
     rounds =
         std::clamp(RoundsFor(PartsForPipeline(PartsFor(rounds))), last, std::max(last, rounds));
+    TryFrom(rounds, last);
+    if (!best_ || best_->prediction.seconds <= bound_ * kDear) return;
+    const int64_t found = best_->schedule.rounds;
+    for (const int64_t near : {found * 3 / 4, found * 5 / 4}) {
+      if (near >= last && near != found && !budget_.SpentNow()) Try(near);
+    }
+  }
+
+  // Tries so many rounds, and fewer, until a schedule is good and hardly longer than it must be.
+  void TryFrom(int64_t rounds, int64_t last) {
     while (!budget_.SpentNow()) {
       const Outcome outcome = Try(rounds);
       if (outcome.is_good && !(outcome.is_best && IsStretched())) return;
@@ -316,27 +327,40 @@ class Scheduler {
       ++crossing;
       crossing_bits += pair.bits;
     }
-    const int64_t parts = PartsFor(1);
+    const int64_t windows = std::max(PartsFor(1), PartsFor(2) * 2);
     const auto rounds = [&](int64_t pairs, int64_t of_pairs) {
-      return MulDiv(pairs, parts, std::max<int64_t>(1, of_pairs / kMessageBits));
+      return MulDiv(pairs, windows, std::max<int64_t>(1, of_pairs / kMessageBits));
     };
-    return std::min({heavy.most_of_device, CeilDiv(parts, parts_min_),
+    return std::min({heavy.most_of_device, CeilDiv(PartsFor(1), parts_min_),
                      std::max(rounds(heavy.count, bits), rounds(crossing, crossing_bits))});
   }
 
   // The fewest parts that keep windows over `rounds` rounds within their limit.
   int64_t PartsFor(int64_t rounds) const {
-    return std::max(CeilDiv(CeilDiv(busiest_.bits, rounds), window_bits_ / 2), parts_min_);
+    return std::max(CeilDiv(CeilDiv(busiest_.bits, rounds), RoomFor(rounds)), parts_min_);
+  }
+
+  // The bits that a window has room for on the busiest device, on average. The rest of it is for
+  // what rounding adds to parts, of which those of small segments are the least size of a part, and
+  // for rounds that have more in flight than others. Short plans with relays fill half of it, since
+  // they need parts more than they need few messages.
+  int64_t RoomFor(int64_t rounds) const {
+    if (schedule_.hops > 1 && IsShort(bound_, schedule_.hops)) return window_bits_ / 2;
+    const int64_t of_move = schedule_.min_part_bits + 2 * schedule_.slack_bits + kRoundingBits;
+    const int64_t room = window_bits_ - CeilDiv(busiest_.moves, rounds) * of_move;
+    const int64_t spare = rounds == 1 ? 0 : kMoreInFlight;
+    return std::max(window_bits_ / 2, room / (100 + spare) * 100);
   }
 
   bool IsGood() const { return best_ && IsGood(*best_); }
   bool IsGood(const Found& found) const { return found.prediction.schedule_seconds <= good_; }
-  // Fewer parts mean fewer messages, which are worth some time: half of them a sixtieth.
+  // Fewer messages are worth some time: in long plans half of them a thirtieth.
   bool IsBetter(const Found& found) const {
     if (!best_ || IsGood(found) != IsGood()) return !best_ || IsGood(found);
-    const double fewer = best_->schedule.parts - found.schedule.parts;
-    const double all = best_->schedule.parts + found.schedule.parts;
-    const double worth = IsShort(bound_, schedule_.hops) ? kSavingMin : kFewerPartsWorth;
+    const auto fewer = static_cast<double>(best_->messages - found.messages);
+    const auto all = static_cast<double>(std::max<int64_t>(1, best_->messages + found.messages));
+    const double worth =
+        IsShort(bound_, schedule_.hops) ? kFewerMessagesWorthShort : kFewerMessagesWorth;
     return found.prediction.seconds <= best_->prediction.seconds * (1 + worth * fewer / all);
   }
 
@@ -410,6 +434,8 @@ class Scheduler {
     Tighten(found);
     ChooseParts(least, found);
     if (budget_.SpentNow()) return std::nullopt;
+    found.messages =
+        CountMessages(list_, moves_.moves, moves_.segments, found.schedule, atoms_, budget_);
     JoinAgain(found.pieces, moves_.moves);
     if (!found.pieces.empty()) TakeFromPairs(found.pieces, list_, budget_);
     const Schedule& schedule = found.schedule;

@@ -24,13 +24,14 @@ int64_t EffectiveWindowBytes(int64_t window_bytes);
 // should keep all links equally busy (placement.h). A schedule is good when, regardless of what
 // messages cost beside their bytes, it takes at most 2 % longer than the busiest link; in short
 // plans, whose hand-overs count, more. One round is tried first, unless a device has too many
-// pairs: it is even. Then come as many rounds as make messages of about 16 MiB, but no more than
-// relays have parts for, and fewer until a schedule is good. The least predicted seconds win,
-// among good schedules if there are any; fewer parts, which mean fewer messages, win where that
-// costs little time, in proportion to what it saves.
+// pairs: it is even. Then come as many rounds as make messages of about 32 MiB, but no more than
+// relays have parts for, and fewer until a schedule is good; where messages cost much, numbers of
+// rounds beside the best. The least predicted seconds win, among good schedules if there are any;
+// fewer messages win where they cost little time, in proportion to what is saved.
 //
-// Parts. At least K = bits of the busiest device / (rounds * half a window), so that windows keep
-// within their limit. Relays ask for more, to fill their pipeline sooner: K parts of a plan of d
+// Parts. At least K = bits of the busiest device / (rounds * room of a window), so that windows keep
+// within their limit: their room is what rounding and uneven rounds leave, half of a window or
+// more. Relays ask for more, to fill their pipeline sooner: K parts of a plan of d
 // hops take about (K + d - 1) / K of the time of its busiest link, while many windows cost
 // hand-overs (kHandOverSeconds) and messages. Of all K up to 4096, the smallest is taken whose
 // predicted seconds are within 1/64 of the best, among those with a good schedule if there are any.

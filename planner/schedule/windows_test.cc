@@ -29,7 +29,7 @@ TEST(WindowsTest, WithoutRelaysThereAreNoMoreWindowsThanBytesAskFor) {
   Moves moves;
   AddChain(8 * 100 * kMega, {{0, 1}}, moves);
   EXPECT_EQ(Scheduled(moves, 2, 256 * kMega).schedule.windows(), 1);
-  EXPECT_EQ(Scheduled(moves, 2, 20 * kMega).schedule.windows(), 10);
+  EXPECT_EQ(Scheduled(moves, 2, 20 * kMega).schedule.windows(), 6);
 }
 
 TEST(WindowsTest, RelaysAreCutToFlow) {
