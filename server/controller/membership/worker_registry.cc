@@ -320,9 +320,13 @@ std::optional<std::string> WorkerRegistry::Detach(StreamId stream) {
 }
 
 std::vector<StreamId> WorkerRegistry::Silent(Timestamp now, Timestamp lost_after) const {
+  if (now - heard_first_ <= lost_after) return {};
   std::vector<StreamId> silent;
+  heard_first_ = now;
   for (const auto& [host, worker] : workers_) {
-    if (worker.alive() && now - worker.heard > lost_after) silent.push_back(worker.stream);
+    if (!worker.alive()) continue;
+    heard_first_ = std::min(heard_first_, worker.heard);
+    if (now - worker.heard > lost_after) silent.push_back(worker.stream);
   }
   return silent;
 }

@@ -111,6 +111,9 @@ class WorkerRegistry {
  private:
   TopologyRules rules_;
   mutable int64_t finds_ = 0;
+  // No host that is attached was last heard before this. Hosts are only heard later, so until the
+  // first one may be silent Silent() looks at none.
+  mutable Timestamp heard_first_{0};
   std::map<std::string, WorkerEntry> workers_;
   int64_t nic_capacity_ = 0;  // of all workers together, as planner::NicCapacity() counts
   absl::flat_hash_map<StreamId, std::string> hosts_;  // of attached streams

@@ -137,6 +137,25 @@ TEST(WorkerRegistryTest, LaterStreamsReplaceEarlierOnesAndSilenceIsNoticed) {
   EXPECT_FALSE(workers.alive("b"));
 }
 
+TEST(WorkerRegistryTest, EachHostIsSilentInItsTimeHoweverOftenTheRegistryIsAsked) {
+  using std::chrono::seconds;
+  const auto at = [](int64_t second) {
+    return Moment{.steady = seconds(second), .wall = absl::UnixEpoch()};
+  };
+  WorkerRegistry workers;
+  workers.Attach(1, Identity("a", 0), at(1));
+  EXPECT_TRUE(workers.Silent(seconds(5), seconds(4)).empty());
+  EXPECT_EQ(workers.Silent(seconds(6), seconds(4)), std::vector<StreamId>{1});
+  EXPECT_EQ(workers.Silent(seconds(6), seconds(4)), std::vector<StreamId>{1}) << "not yet detached";
+  workers.Heard(1, v1::AttachRequest(), at(6));
+  workers.Attach(2, Identity("b", 1), at(8));
+  EXPECT_TRUE(workers.Silent(seconds(10), seconds(4)).empty());
+  workers.Heard(1, v1::AttachRequest(), at(10));
+  EXPECT_TRUE(workers.Silent(seconds(12), seconds(4)).empty());
+  EXPECT_EQ(workers.Silent(seconds(13), seconds(4)), std::vector<StreamId>{2});
+  EXPECT_EQ(workers.Silent(seconds(13), seconds(2)), (std::vector<StreamId>{1, 2}));
+}
+
 TEST(WorkerRegistryTest, SecretsAreNeverShown) {
   WorkerRegistry workers;
   v1::Register registration = Identity("a", 0);
