@@ -14,7 +14,7 @@ class DocumentsTest(DocumentTest):
             r"(?ms)^```text explain\n(.*?)^```", (ROOT / "docs" / "why.md").read_text()
         )[1]
         self.assertIn(shown, output)
-        self.assertIn("predicted        47.0 ms", output)
+        self.assertIn("predicted        46.9 ms", output)
 
     def test_concepts(self):
         output = self.run_commands("concepts.md", blocks=3, server=False)
