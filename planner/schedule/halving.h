@@ -32,10 +32,9 @@ struct Parcel {
 // Around a cycle of this graph, x may be raised and lowered alternately: the sum at every link of
 // the cycle stays the same, and the largest change that fits makes some parcel whole; of the two
 // ways round, the one that frees the link with more cut parcels, since each is a message there in
-// every round. When no cycle
-// is left, the cut parcels form a forest, so there are fewer of them than links. Each of these goes
-// to one half whole where the tolerance of both its links allows. Both halves are then dealt out
-// likewise.
+// every round. When no cycle is left, the cut parcels form a forest, so there are fewer of them than
+// links. Each of these goes to one half whole where the tolerance of both its links allows. Both
+// halves are then dealt out likewise.
 //
 // Example: R = 2; parcels of 30 bits A: 1 -> 4, B: 1 -> 5, C: 2 -> 4, D: 2 -> 5. x = 15 each.
 // Around the cycle A, C, D, B the changes are +15, -15, +15, -15: A and D go whole to the first

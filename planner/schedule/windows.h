@@ -31,10 +31,10 @@ int64_t EffectiveWindowBytes(int64_t window_bytes);
 //
 // Parts. At least K = bits of the busiest device / (rounds * room of a window), so that windows keep
 // within their limit: their room is what rounding and uneven rounds leave, half of a window or
-// more. Relays ask for more, to fill their pipeline sooner: K parts of a plan of d
-// hops take about (K + d - 1) / K of the time of its busiest link, while many windows cost
-// hand-overs (kHandOverSeconds) and messages. Of all K up to 4096, the smallest is taken whose
-// predicted seconds are within 1/64 of the best, among those with a good schedule if there are any.
+// more. Relays ask for more, to fill their pipeline sooner: K parts of a plan of d hops take about
+// (K + d - 1) / K of the time of its busiest link, while many windows cost hand-overs
+// (kHandOverSeconds) and messages. Of all K up to 4096, the smallest is taken whose predicted seconds
+// are within 1/64 of the best, among those with a good schedule if there are any.
 // The prediction counts what each hop really carries, so that copies inside hosts that are much
 // faster than the network hardly ask for parts. Measured cases in which the price stays high, and
 // the reason:
