@@ -50,6 +50,8 @@ constexpr int64_t kMessageBits = int64_t{256} << 20;  // 32 MiB
 // Where messages make a plan take this many times as long as its busiest link, more numbers of
 // rounds are tried.
 constexpr double kDear = 1.08;
+// With more pairs of devices than this one number of rounds takes seconds to try.
+constexpr size_t kPairsForMore = size_t{1} << 20;
 
 // Most hops in a row: more than any cluster needs; a packed move can count them.
 constexpr int32_t kHopsMax = 32000;
@@ -279,6 +281,7 @@ class Scheduler {
         std::clamp(RoundsFor(PartsForPipeline(PartsFor(rounds))), last, std::max(last, rounds));
     TryFrom(rounds, last);
     if (!best_ || best_->prediction.seconds <= bound_ * kDear) return;
+    if (list_.pairs.size() > kPairsForMore) return;
     const int64_t found = best_->schedule.rounds;
     for (const int64_t near : {found * 3 / 4, found * 5 / 4}) {
       if (near >= last && near != found && !budget_.SpentNow()) Try(near);
