@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A board as Grafana's JSON: its panels in rows, what chooses series, and when moves ran."""
 
-from grafana.panel import Panel
 from grafana.panel_json import SOURCE, panel_json
 from grafana.queries import chosen
 

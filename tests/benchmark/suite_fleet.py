@@ -218,7 +218,8 @@ def restart_rows(server, fleet, client, hosts):
     yield [
         f"{hosts:,} hosts back after kill -9: from the start of the server",
         f"≤ {limit} s" if limit else "–",
-        f"{seconds:.1f} s ({listens - begin:.1f} s until it listens, {cpu:.1f} s of CPU; {back['attached']:,} attached, {lost} lost meanwhile, state {phase})",
+        f"{seconds:.1f} s ({listens - begin:.1f} s until it listens, {cpu:.1f} s of CPU; "
+        f"{back['attached']:,} attached, {lost} lost by then, state {phase})",
         holds(seconds <= limit and phase == "READY" and not lost) if limit else "",
     ]
 

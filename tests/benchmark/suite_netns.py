@@ -12,7 +12,6 @@ import json
 import os
 import statistics
 import sys
-import time
 
 import namespaces
 from moving_state import MovingState

@@ -52,7 +52,8 @@ _OTHER_VALUE = (
 
 
 def calls_differ(mode, other):
-    return f"NAME_MISMATCH: members are at different calls: {_OTHERS} at {_CALLS[mode].format('same')}; {_ONE} at {other}"
+    same = _CALLS[mode].format("same")
+    return f"NAME_MISMATCH: members are at different calls: {_OTHERS} at {same}; {_ONE} at {other}"
 
 
 def told(mode, case, rank):

@@ -10,7 +10,7 @@ from typing import Any, Dict, List, Optional, Sequence, Set, Tuple, Union
 import numpy as np
 
 from remesh import errors, group, names, storage
-from remesh.job import extras, pieces
+from remesh.job import extras
 from remesh.job.errors import NotCovered, StructureMismatch
 from remesh.job.members import Members
 from remesh.job.pieces import Shards
