@@ -284,7 +284,10 @@ absl::Status Registry::Leave(const Caller& caller, absl::Time now, Actions& acti
   scope->world->Leave(caller.rank, actions);
   CountHeld(caller.scope, *scope);
   SettleSteps(*scope, now, actions);
-  if (session) actions.push_back(EndSession{*session, absl::OkStatus()});
+  // Of a world that was over the session has ended already.
+  if (session && sessions_.contains(*session)) {
+    actions.push_back(EndSession{*session, absl::OkStatus()});
+  }
   EndIfOver(*scope, now, actions);
   return absl::OkStatus();
 }

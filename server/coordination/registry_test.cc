@@ -213,6 +213,18 @@ TEST_F(RegistryTest, OneThatHasLeftIsSentNothingMore) {
   EXPECT_EQ(told_[2], "formed 1 as 1 of 2; preempt { by: \"an operator\" }; end OK");
 }
 
+// Regression: a member that left a world which was over had its session ended again. tests/fuzz
+// found it.
+TEST_F(RegistryTest, OneThatLeavesAWorldThatIsOverIsSentNothingMore) {
+  Form(2);
+  EndSession(2);
+  Pass(kRejoinTime);
+  const std::string told = told_[1];
+  EXPECT_TRUE(told.ends_with("end OK")) << told;
+  Leave(1);
+  EXPECT_EQ(told_[1], told);
+}
+
 TEST_F(RegistryTest, LeavingIsNoLoss) {
   Form(2);
   Leave(1);
