@@ -6,11 +6,11 @@
 #include "base/status_macros.h"
 #include "planner/atoms/demand_classes.h"
 #include "planner/figures.h"
+#include "planner/moves/make_moves.h"
 #include "planner/network/network.h"
 #include "planner/order/free_order.h"
 #include "planner/plan/pack.h"
 #include "planner/routing/make_routings.h"
-#include "planner/schedule/make_moves.h"
 #include "planner/schedule/make_timeline.h"
 
 namespace remesh::planner {

@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "absl/types/span.h"
+#include "planner/moves/moves.h"
 #include "planner/network/links.h"
-#include "planner/schedule/moves.h"
 #include "planner/schedule/rounds.h"
 #include "planner/schedule/timeline.h"
 #include "planner/values/budget.h"

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "planner/schedule/moves.h"
+#include "planner/moves/moves.h"
 #include "planner/values/budget.h"
 
 namespace remesh::planner {

@@ -8,7 +8,7 @@
 #include "absl/types/span.h"
 #include "base/int_math.h"
 #include "planner/atoms/atoms.h"
-#include "planner/schedule/moves.h"
+#include "planner/moves/moves.h"
 #include "planner/schedule/segment_parts.h"
 #include "planner/schedule/timeline.h"
 #include "planner/values/budget.h"

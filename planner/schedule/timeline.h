@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "planner/schedule/moves.h"
+#include "planner/moves/moves.h"
 
 namespace remesh::planner {
 

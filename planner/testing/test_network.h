@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "planner/atoms/demand_classes.h"
+#include "planner/moves/moves.h"
 #include "planner/network/network.h"
-#include "planner/schedule/moves.h"
 
 namespace remesh::testing {
 

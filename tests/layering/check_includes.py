@@ -53,6 +53,7 @@ SUBFOLDERS = {
         "atoms",
         "routing",
         "order",
+        "moves",
         "schedule",
         "plan",
         "codec",

@@ -3,8 +3,8 @@
 #include <gtest/gtest.h>
 
 #include "planner/canonical/canonical.h"
+#include "planner/moves/make_moves.h"
 #include "planner/routing/make_routings.h"
-#include "planner/schedule/make_moves.h"
 #include "planner/schedule/memory.h"
 #include "planner/schedule/moved_segments.h"
 #include "planner/schedule/transit.h"

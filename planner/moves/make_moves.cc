@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "planner/schedule/make_moves.h"
+#include "planner/moves/make_moves.h"
 
 #include <algorithm>
 #include <limits>
 
 #include "absl/types/span.h"
-#include "planner/schedule/optimal_moves.h"
-#include "planner/schedule/segment_moves.h"
+#include "planner/moves/optimal_moves.h"
+#include "planner/moves/segment_moves.h"
 
 namespace remesh::planner {
 namespace {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "planner/schedule/cuts.h"
+#include "planner/moves/cuts.h"
 
 #include <algorithm>
 

@@ -11,10 +11,10 @@
 #include "absl/container/inlined_vector.h"
 #include "absl/types/span.h"
 #include "planner/atoms/atoms.h"
+#include "planner/moves/moves.h"
+#include "planner/moves/striping.h"
 #include "planner/network/network.h"
 #include "planner/routing/trees.h"
-#include "planner/schedule/moves.h"
-#include "planner/schedule/striping.h"
 #include "planner/values/budget.h"
 #include "planner/values/chunked_list.h"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "planner/schedule/striping.h"
+#include "planner/moves/striping.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "planner/schedule/segment_moves.h"
+#include "planner/moves/segment_moves.h"
 
 #include <algorithm>
 #include <utility>

@@ -2,9 +2,9 @@
 #pragma once
 
 #include "planner/atoms/demand_classes.h"
+#include "planner/moves/moves.h"
 #include "planner/network/network.h"
 #include "planner/routing/make_routings.h"
-#include "planner/schedule/moves.h"
 #include "planner/values/budget.h"
 #include "planner/values/request.h"
 

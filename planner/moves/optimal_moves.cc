@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "planner/schedule/optimal_moves.h"
+#include "planner/moves/optimal_moves.h"
 
 #include <algorithm>
 #include <utility>
 
-#include "planner/schedule/cuts.h"
-#include "planner/schedule/segment_moves.h"
-#include "planner/schedule/striping.h"
+#include "planner/moves/cuts.h"
+#include "planner/moves/segment_moves.h"
+#include "planner/moves/striping.h"
 
 namespace remesh::planner {
 namespace {

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "planner/schedule/segment_moves.h"
+#include "planner/moves/segment_moves.h"
 
 #include <gtest/gtest.h>
 
 #include <numeric>
 
-#include "planner/schedule/optimal_moves.h"
+#include "planner/moves/optimal_moves.h"
 #include "planner/testing/test_network.h"
 
 namespace remesh::planner {

@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "planner/atoms/demand_classes.h"
+#include "planner/moves/moves.h"
 #include "planner/routing/trees.h"
-#include "planner/schedule/moves.h"
 #include "planner/values/budget.h"
 
 namespace remesh::planner {
