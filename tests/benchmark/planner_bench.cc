@@ -240,7 +240,8 @@ void MeasureProgram(benchmark::State& state, const PlannerCase& one) {
 
 // Whose programs are measured: many hosts, and many windows.
 bool MeasuresPrograms(const PlannerCase& one) {
-  return one.suite == "scale" || one.name == "Llama-405B TP8 PP16 DP8 (1024) -> TP8 PP2 DP32 (512)";
+  return one.name == "flat 16384 -> 12288 x4" ||
+         one.name == "Llama-405B TP8 PP16 DP8 (1024) -> TP8 PP2 DP32 (512)";
 }
 
 // Plans `one` once: what matters are the figures of its plan.

@@ -3,7 +3,6 @@
 (peers.json)."""
 
 import json
-import math
 import pathlib
 import re
 import subprocess
@@ -16,19 +15,19 @@ TARGETS = ["planner-bench"]
 REPETITIONS = 5
 PASSES = 3  # over all cases: what else the machine does comes in bursts longer than one case
 PEERS = pathlib.Path(__file__).with_name("peers.json")
-HOSTS_BEFORE = pathlib.Path(__file__).with_name("hosts_before.json")
 
 PROGRAM_FIGURES = ["program_seconds", "expansion_seconds", "program_wire_bytes"]
 
 LEGEND = """Planning is CPU time of one thread from a decoded `PlanSpec` to a plan ready to serve
 (front ends, validation, canonical form, fingerprint, atoms, routing, striping, windows, memory),
 nothing cached: the least of {repetitions} averages, each over many plans, in {passes} passes over
-all cases; *first* is the very first plan of a fresh process. LB is the least seconds that any plan
-can take, T0 the least without third hosts; *busiest* the bytes through the busiest NIC in its
-busier direction, Q its seconds ÷ LB, *price* the schedule's predicted seconds ÷ those of the
-busiest NIC. *Peak* is the most that one device holds. Plan is the plan in memory, spec the request
-on the wire; a program is what one host is told of the plan, which its worker expands. Peers'
-figures were measured by their makers, or with their own code where a note says so."""
+all cases (of {passes} plans, where one takes seconds); *first* is the very first plan of a fresh
+process. LB is the least seconds that any plan can take, T0 the least without third hosts; *busiest*
+the bytes through the busiest NIC in its busier direction, Q its seconds ÷ LB, *price* the
+schedule's predicted seconds ÷ those of the busiest NIC. *Peak* is the most that one device holds.
+Plan is the plan in memory, spec the request on the wire; a program is one host's part of the plan,
+which its worker expands. Peers' figures were measured by their makers, or with their own code where
+a note says so."""
 
 
 def run(binary, name, *options):
@@ -45,8 +44,9 @@ def run(binary, name, *options):
 
 def measure_planning(binary, name):
     """Counters of the fastest of REPETITIONS averages, with planning_seconds."""
+    repetitions = 1 if is_long(name) else REPETITIONS
     results = run(
-        binary, name, "--benchmark_min_time=0.05", f"--benchmark_repetitions={REPETITIONS}"
+        binary, name, "--benchmark_min_time=0.05", f"--benchmark_repetitions={repetitions}"
     )
     best = min(results, key=lambda result: result["cpu_time"])
     return dict(
@@ -54,31 +54,15 @@ def measure_planning(binary, name):
     )
 
 
+def is_long(name):
+    """Whether planning takes seconds, so that one plan in each pass says enough."""
+    return name.startswith("plan/greatest/") or "131072" in name
+
+
 def case_names(binary):
     return subprocess.run(
         [binary, "--benchmark_list_tests"], check=True, capture_output=True, text=True
     ).stdout.splitlines()
-
-
-def measure_hosts(binary):
-    """{(case, hosts): counters} of the same cases on hosts of all sizes, with `threads`: the
-    counters where each device has a thread that posts. Each is planned once: their plans are of
-    interest."""
-    cases = {}
-    for name in case_names(binary):
-        kind, hosts, case = name.removesuffix("/iterations:1").split("/", 2)
-        if kind not in ("hosts", "threads"):
-            continue
-        print(name, file=sys.stderr)
-        result = run(binary, name)[0]
-        if kind == "hosts":
-            cases[case, hosts] = result
-        else:
-            cases[case, hosts]["threads"] = result
-    before = json.loads(HOSTS_BEFORE.read_text())["cases"]
-    for (case, hosts), result in cases.items():
-        result["before"] = before.get(f"{hosts}/{case}")
-    return cases
 
 
 def measure_all(binary):
@@ -110,216 +94,6 @@ def moved(r):
 
 def price(r):
     return r["predicted_seconds"] / r["bottleneck_seconds"] if r["bottleneck_seconds"] else 1.0
-
-
-HAND_OVER_SECONDS = 50e-6  # kHandOverSeconds of planner/schedule/cost_model.h
-
-
-def needed(r):
-    """B: what the busiest link of the plan takes, its fabric included."""
-    return max(r["bottleneck_seconds"], r["fabric_seconds"])
-
-
-def over_needed(seconds, r):
-    return seconds / needed(r) if needed(r) else 1.0
-
-
-def is_short(r):
-    """Whether hand-overs count beside the bytes."""
-    return needed(r) < 100 * r["hops"] * HAND_OVER_SECONDS
-
-
-def schedule_limit(r):
-    if not is_short(r):
-        return 1.02 * needed(r)
-    filling = (
-        needed(r) + 2 * math.sqrt(r["hops"] * needed(r) * HAND_OVER_SECONDS) + 2 * HAND_OVER_SECONDS
-    )
-    return max(1.05 * needed(r), filling)
-
-
-def is_in_time(r):
-    """Where no byte leaves its device there is nothing to compare with."""
-    return not needed(r) or r["schedule_seconds"] <= schedule_limit(r) * (1 + 1e-9)
-
-
-PREDICTED_MAX = 1.10
-
-
-def predicted_over_needed(r):
-    return over_needed(r["predicted_seconds"], r)
-
-
-def predicted_at_best(r):
-    """With a posting thread a host, or where that is over the limit, one a device."""
-    alone = predicted_over_needed(r)
-    return alone if alone <= PREDICTED_MAX else predicted_over_needed(r["threads"])
-
-
-def fabric_over_bound(r):
-    bound = max(r["fabric_bound_seconds"], r["lower_bound_seconds"])
-    return r["fabric_seconds"] / bound if bound else 1.0
-
-
-def messages_limit(r):
-    """1.1 times what the planner of hosts_before.json took, where its schedule was about as long as
-    its busiest link; else one message a pair, or messages of 4 MiB, with a fifth more. None without
-    messages, or where that planner was not asked.
-    """
-    if not r["before"] or not r["operations"]:
-        return None
-    if r["before"]["schedule"] <= 1.02:
-        return 1.1 * r["before"]["messages"]
-    return 1.2 * max(r["pairs"], r["message_bytes"] * r["operations"] / 2**22)
-
-
-def over_messages_limit(r):
-    limit = messages_limit(r)
-    return r["operations"] / limit if limit else 0.0
-
-
-HOSTS_LEGEND = """The cases of models and flat states on hosts of 1 to 72 devices, dealt to hosts in
-order; the last host may be partial. One NIC of 50 GB/s a device, fabric 450 GB/s on hosts of up to
-8 devices, 900 above. Meshes and Tenplex's cases are on the hosts that they have. B is what the
-busiest link of the plan takes, fabric included; *schedule* the predicted seconds as if messages
-cost only their bytes, *predicted* with the costs of messages and of posting them on one thread a
-host, NCCL's as assumed; *a thread a device*: the same of the plan where each device has a thread
-that posts. Short plans, for which hand-overs of 50 µs count (B < 100 hops), have a wider limit:
-max(1.05 B, B + 2√(d·B·α) + 2α). The fabric bound is that of plans which, like these, send a host
-nothing that it holds. Messages have as limit 1.1 times the median over 16 numberings of hosts at
-commit 6489d01f (hosts_before.json) where the schedule of that commit was within 2 % of B; elsewhere
-1.2 times the larger of the pairs of devices and bytes ÷ 4 MiB."""
-
-
-HOSTS_COLUMNS = [
-    ("B s", lambda r: f"{needed(r):.4g}"),
-    (
-        "schedule ÷ B",
-        lambda r: f"{over_needed(r['schedule_seconds'], r):.3f}"
-        + ("" if is_in_time(r) else " **miss**"),
-    ),
-    ("predicted ÷ B", lambda r: f"{predicted_over_needed(r):.3f}"),
-    ("a thread a device", lambda r: f"{predicted_over_needed(r['threads']):.3f}"),
-    ("fabric ÷ bound", lambda r: f"{fabric_over_bound(r):.3f}"),
-    ("windows", lambda r: f"{r['windows']:.0f}"),
-    ("messages", lambda r: f"{r['operations']:.0f}"),
-    ("÷ their limit", lambda r: f"{over_messages_limit(r):.3f}" if messages_limit(r) else "–"),
-    ("mean message MB", lambda r: f"{r['message_bytes'] / 1e6:.3g}"),
-    ("planning ms", lambda r: f"{1e3 * r['first_seconds']:.3g}"),
-    ("process MiB", lambda r: f"{r['process_peak_bytes'] / 2**20:.0f}"),
-]
-
-
-HOSTS_MISSES = """Predictions are over the limit, even with a thread for each device, where relays
-need many parts to keep their filling within 2 % and some device has a message of each of many pairs
-in every part: in Kimi-K2 on hosts of 64, NICs that send what the NICs of some 60 other devices of
-their host have no room for. *One message a pair* is what the busiest NIC would take with one
-message for each of its pairs in the whole plan: where that is within the limit, the pairs alone do
-not force the prediction over it."""
-
-
-def misses_lines(long, cases):
-    """What is over a limit, case by case."""
-    rows = [
-        [
-            case.replace("->", "→"),
-            hosts,
-            f"{predicted_at_best(r):.3f}",
-            f"{over_needed(r['threads']['schedule_seconds'], r['threads']):.3f}",
-            f"{over_needed(r['threads']['pair_seconds'], r['threads']):.3f}",
-        ]
-        for (case, hosts), r in cases.items()
-        if any(r is one for one in long) and predicted_at_best(r) > PREDICTED_MAX
-    ]
-    lines = (
-        [
-            HOSTS_MISSES,
-            "",
-            *table(
-                ["case", "hosts", "predicted ÷ B", "schedule ÷ B", "one message a pair ÷ B"], rows
-            ),
-        ]
-        if rows
-        else []
-    )
-    more = [
-        [
-            case.replace("->", "→"),
-            hosts,
-            f"{r['operations']:.0f}",
-            f"{messages_limit(r):.0f}",
-            f"{r['message_bytes'] / 1e6:.3g}",
-        ]
-        for (case, hosts), r in cases.items()
-        if over_messages_limit(r) > 1
-    ]
-    if more:
-        lines += [
-            "",
-            MESSAGES_MISSES,
-            "",
-            *table(["case", "hosts", "messages", "limit", "mean message MB"], more),
-        ]
-    return lines
-
-
-MESSAGES_MISSES = """Messages are over their limit in these cases. Rounds of messages of 48 MB
-instead of 34 brought Llama-70B on hosts of 72 to 1.02 times its limit, but cut Kimi-K2 on hosts of
-72 into 155 rounds, so planning took much longer."""
-
-
-def hosts_lines(cases):
-    long = [r for r in cases.values() if not is_short(r)]
-    short = [r for r in cases.values() if is_short(r)]
-    figures = [
-        (
-            "schedule ÷ B, long plans: largest",
-            1.02,
-            max(over_needed(r["schedule_seconds"], r) for r in long),
-        ),
-        (
-            "schedule ÷ its limit, short plans: largest",
-            1.0,
-            max((r["schedule_seconds"] / schedule_limit(r) for r in short if needed(r)), default=0),
-        ),
-        (
-            "predicted ÷ B, long plans, one posting thread a device unless it holds with one a "
-            "host: largest",
-            PREDICTED_MAX,
-            max(map(predicted_at_best, long)),
-        ),
-        (
-            "fabric ÷ max(fabric bound, LB): largest",
-            1.06,
-            max(fabric_over_bound(r) for r in cases.values()),
-        ),
-        ("messages ÷ their limit: largest", 1.0, max(map(over_messages_limit, cases.values()))),
-    ]
-    rows = [
-        [name, f"≤ {limit}", f"{value:.4g}", "yes" if value <= limit else "**no**"]
-        for name, limit, value in figures
-    ]
-    lines = [
-        HOSTS_LEGEND,
-        "",
-        *table(["figure", "limit", "measured", "holds"], rows),
-        "",
-        *misses_lines(long, cases),
-        "",
-    ]
-    for hosts in dict.fromkeys(hosts for _, hosts in cases):
-        rows = [
-            [case.replace("->", "→"), *(cell(r) for _, cell in HOSTS_COLUMNS)]
-            for (case, h), r in cases.items()
-            if h == hosts
-        ]
-        lines += [
-            f"### {hosts.capitalize()}",
-            "",
-            *table(["case", *(name for name, _ in HOSTS_COLUMNS)], rows),
-            "",
-        ]
-    return lines
 
 
 COLUMNS = [
