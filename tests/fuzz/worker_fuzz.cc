@@ -80,6 +80,8 @@ class WorkerWorld {
         return (void)agent_->buffers().Release(call.release());
       case LocalInput::Call::kCancel:
         return agent_->calls().Cancel(call.cancel());
+      case LocalInput::Call::kLend:
+        return agent_->calls().Lend(++last_, call.lend(), /*user=*/0, [](const auto&) {});
       case LocalInput::Call::WHAT_NOT_SET:
         return;
     }
