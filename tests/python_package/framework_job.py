@@ -2,7 +2,6 @@
 """A job of a framework over a cluster of six hosts: what the tests of JAX and of torch share."""
 
 import pathlib
-import shutil
 import sys
 import tempfile
 import unittest
@@ -46,10 +45,3 @@ class FrameworkJobCase(unittest.TestCase):
             f"{found['digests'][0]}, losses of {len(losses)} steps equal, {found['seconds']}",
             flush=True,
         )
-
-    def kill_and_wipe(self, host):
-        """Ends the worker, and frees all that it held."""
-        self.cluster.workers[host].kill()
-        for path in (self.cluster.buffers / host).iterdir():
-            if not path.name.startswith(("agent", "lock")):  # what proves that it is the same host
-                shutil.rmtree(path)

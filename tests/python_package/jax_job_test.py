@@ -103,7 +103,7 @@ class JaxJobTest(FrameworkJobCase):
     def test_data_parallel_state_survives_a_host_that_lost_its_memory(self):
         four = self.world(4, kill=6, steps=100, data_parallel=True, replicas=2)
         host = self.cluster.host_names[1]
-        self.kill_and_wipe(host)
+        self.cluster.lose_shards(host)
         self.cluster.kill_server()
         self.cluster.start_server()
         self.cluster.start_worker(host)

@@ -83,7 +83,7 @@ class TorchJobTest(FrameworkJobCase):
     def test_data_parallel_state_survives_a_host_that_lost_its_memory(self):
         four = self.world(4, kill=6, steps=100, data_parallel=True, replicas=2)
         host = self.cluster.host_names[1]
-        self.kill_and_wipe(host)
+        self.cluster.lose_shards(host)
         self.cluster.start_worker(host)
         two = self.world(2, steps=6, data_parallel=True, replicas=2)
         self.check_goes_on(four, two, 4)

@@ -323,6 +323,14 @@ class LocalCluster:
         if wait:
             self.wait_workers([host])
 
+    def lose_shards(self, host: str) -> None:
+        """Ends the host's worker at once and deletes all shards that it held; start_worker() starts
+        it as the same host with nothing."""
+        self.workers[host].kill()
+        for path in (self.buffers / host).iterdir():
+            if not path.name.startswith(("agent", "lock")):  # what proves that it is the same host
+                shutil.rmtree(path)
+
     def wait_workers(self, hosts: Optional[Sequence[str]] = None) -> None:
         """Waits until the server lists these workers, or all, as alive in their present
         incarnation."""

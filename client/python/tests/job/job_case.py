@@ -2,7 +2,6 @@
 """Worlds of a NumPy job over real workers, as threads."""
 
 import os
-import shutil
 import unittest
 
 import numpy as np
@@ -135,8 +134,5 @@ class JobCase(unittest.TestCase):
 
     # The worker dies with its shards, and comes back.
     def wipe(self, host):
-        self.cluster.workers[host].kill()
-        for path in (self.cluster.buffers / host).iterdir():
-            if not path.name.startswith(("agent", "lock")):  # what proves that it is the same host
-                shutil.rmtree(path)
+        self.cluster.lose_shards(host)
         self.cluster.start_worker(host)
