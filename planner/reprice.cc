@@ -63,7 +63,7 @@ bool HasAtoms(const PlanRep& rep, const Atoms& atoms) {
   return true;
 }
 
-// The plan's own schedule, with its costs computed anew. Must not be used once the budget is spent.
+// The plan's own schedule, with its costs computed again. Not once the budget is spent.
 Timeline TimelineOf(const PlanRep& rep, const ReshardRequest& request, const Atoms& atoms,
                     const std::vector<Segment>& segments, const Network& network, Budget& budget) {
   Timeline timeline{

@@ -15,7 +15,7 @@ inline constexpr int64_t kReplayedPartsMax = int64_t{1} << 27;
 inline constexpr double kSlowerMax = 4;
 
 // The moves of `plan`, whose origin may be unknown, as a plan of `request`. ValidatePlan() replays
-// the moves; bounds, costs and peaks are computed anew, and none of the plan's own figures is
+// the moves; bounds, costs and peaks are computed again, and none of the plan's own figures is
 // trusted. INVALID_ARGUMENT (PLAN_INVALID) says why the plan does not answer the request, or
 // (PLAN_TOO_SLOW) that it is no plan to answer others with: its busiest link is busy for more than
 // kSlowerMax times its bound, or its windows take more than kSlowerMax times those that this

@@ -156,7 +156,7 @@ TEST_F(WorkerStreamTest, AStreamThatEndsGivesItsShareBack) {
   ASSERT_TRUE(stream->Read(&command));
   service_.budget().Take(1000, [] {});  // another stream's
   service_.stream().SendLater({.bytes = 10, .make = []() -> std::vector<v1::AttachResponse> {
-                                 ADD_FAILURE() << "nobody wants them";
+                                 ADD_FAILURE() << "they are not needed";
                                  return {};
                                }});
   context.TryCancel();

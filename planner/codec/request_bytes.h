@@ -9,7 +9,7 @@
 namespace remesh::planner {
 
 // Writes and reads the fields of a canonical request, each layout and device list once. Reading
-// fails (DATA_LOSS) unless Canonicalize() could have made the request: layouts are built anew from
+// fails (DATA_LOSS) unless Canonicalize() could have made the request: layouts are built again from
 // their parts or boxes, and ValidateRequest() must pass. Also fails once the budget is spent.
 void WriteRequest(const CanonicalRequest& canonical, ByteWriter& writer);
 absl::Status ReadRequest(ByteReader& reader, CanonicalRequest& canonical, Budget& budget);

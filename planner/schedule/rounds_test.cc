@@ -54,7 +54,7 @@ TEST(RoundsTest, EqualMessagesLoadAllRoundsAlike) {
   for (const auto& of_device : sends) EXPECT_EQ(of_device, (std::vector<int>{1, 1, 1, 1}));
 }
 
-// Regression: rounds were made without a look, so a plan took gigabytes and minutes for nobody.
+// Regression: rounds were made without a look, so a plan took gigabytes and minutes for no caller.
 TEST(RoundsTest, NoRoundIsMadeOnceTheBudgetIsSpent) {
   const Network network = MakeTestNetwork(2);
   const Links links(network);

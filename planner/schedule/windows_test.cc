@@ -53,7 +53,7 @@ TEST(WindowsTest, MorePartsWhereMemoryAsksForThem) {
 }
 
 // Regression: a pair's parts were walked, and kept, without a look, so 66 KB held a planning thread
-// for 18 s for nobody, and 333 KB took 4 GB.
+// for 18 s for no caller, and 333 KB took 4 GB.
 TEST(WindowsTest, TheMessagesOfOnePairAreCountedWithinTheBudget) {
   Moves moves;
   AddChain(int64_t{1} << 21, {{0, 1}}, moves);

@@ -89,7 +89,7 @@ TEST(ChunkedListTest, ValuesComeInTheirOrder) {
 TEST(ChunkedListTest, ASpentBudgetEndsTheCopying) {
   int64_t ignored = 0;
   CountedList list = Filled(5 * kCountedChunk, ignored);
-  Budget budget([] { return absl::CancelledError("nobody waits"); });
+  Budget budget([] { return absl::CancelledError("no caller waits"); });
   const int64_t before = Counted::copies;
   (void)std::move(list).Take(budget);
   EXPECT_EQ(Counted::copies, before);

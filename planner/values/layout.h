@@ -82,7 +82,7 @@ Layout MakeSeparableLayout(Shape shape, std::vector<DimPartition> partitions,
 
 // Position i holds boxes[i]. INVALID_ARGUMENT (fields "[i].boxes[j]") when a box has another rank
 // than the shape, does not fit it, has hi < lo, or overlaps another box of the same position, or
-// when a position has too many boxes. Drops empty boxes, and cuts each position's boxes anew in a
+// when a position has too many boxes. Drops empty boxes, and cuts each position's boxes again in a
 // way that depends only on their union (box_union.h), so that equal shards are equal however the
 // caller cut them.
 absl::StatusOr<Layout> MakeBoxLayout(Shape shape, absl::Span<const std::vector<Box>> boxes);

@@ -311,8 +311,8 @@ TEST_F(ControllerWorkersTest, AHostThatIsForgottenWhileItIsAdmittedAttachesAnew)
   EXPECT_TRUE(replies_.at(asked).ok());
   EXPECT_EQ(Refused(forgotten), "WORKER_FORGOTTEN");  // was: attached
   EXPECT_EQ(controller_->gauges().workers_alive, 0);
-  const StreamId anew = Attach(registration);
-  EXPECT_EQ(Refused(anew), "");
+  const StreamId again = Attach(registration);
+  EXPECT_EQ(Refused(again), "");
   EXPECT_EQ(disk_.count("host/a"), 1u);
 }
 
@@ -354,7 +354,7 @@ TEST_F(ControllerWorkersTest, WhatIsSaidWhileTheJournalIsWaitedForIsBounded) {
   EXPECT_EQ(Refused(talks[1]), "WORKER_TOO_FAST");
   disk_stops_ = false;
   Write();
-  EXPECT_EQ(controller_->gauges().workers, 0) << "nobody is left of them";
+  EXPECT_EQ(controller_->gauges().workers, 0) << "none of them is left";
 }
 
 // The manifests of all states that a host may hold exceed this limit, and come in one message.

@@ -95,7 +95,7 @@ class WatchStream : public grpc::ServerWriteReactor<T>, public WatchSink {
     this->Finish(status);
   }
 
-  // Writes the newest value, unless the caller has hung up meanwhile.
+  // Writes the newest value, unless the caller has hung up.
   void Write() ABSL_NO_THREAD_SAFETY_ANALYSIS {
     absl::ReleasableMutexLock lock(&mutex_);
     current_ = std::exchange(next_, nullptr);

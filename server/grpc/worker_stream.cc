@@ -203,7 +203,7 @@ void WorkerStream::OnDone() {
 }
 
 // Drops the commands that wait. They would stay in memory for as long as the worker does not read,
-// and nobody needs them: the next stream begins with everything that the worker must know. A worker
+// and are not needed: the next stream begins with everything that the worker must know. A worker
 // that does not read may keep the write under way open, but not its share.
 void WorkerStream::EndWith(const absl::Status& status) {
   const std::shared_ptr<WriteBudget> budget = budget_;  // Proceed() may finish the stream

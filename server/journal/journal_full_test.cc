@@ -231,7 +231,7 @@ TEST_F(JournalFullTest, ABackupTakesNoRoomFromDecisions) {
       return true;
     };
     absl::Status status = backups.Take(full_at_the_third_step).status();
-    Require(GetErrorInfo(status).reason == "BACKUP_FULL", "a disk that fills meanwhile");
+    Require(GetErrorInfo(status).reason == "BACKUP_FULL", "a disk that fills in between");
     Require(!std::filesystem::exists(path + ".backup.tmp"), "leaves nothing behind");
     steps = 10;
     status = backups.Take(full_at_the_third_step).status();

@@ -29,7 +29,7 @@ class AnswerAgainTest : public ::testing::Test {
 
 TEST_F(AnswerAgainTest, IsAHitThatSaysWhatTheFirstAnswerSaid) {
   const v1::CreatePlanRequest request = RequestOf(TestSpec());
-  EXPECT_FALSE(AnswerAgain(cache_, request, nullptr).has_value()) << "nobody has asked";
+  EXPECT_FALSE(AnswerAgain(cache_, request, nullptr).has_value()) << "no caller has asked";
   const v1::Plan first = Create(request);
   v1::CreatePlanRequest other_id = request;
   other_id.set_request_id("another");

@@ -285,8 +285,8 @@ void AcceptLoop::End(const ConnectionTable::Connection& connection, const char* 
   bars_.Bar(connection.address, std::chrono::steady_clock::now() + barred_for);
   const Fd same = ShutDown(connection);
   // What has arrived could still be read. This drops it, of a TCP connection.
-  const sockaddr nobody{.sa_family = AF_UNSPEC, .sa_data = {}};
-  if (same) connect(same.get(), &nobody, sizeof(nobody));
+  const sockaddr none{.sa_family = AF_UNSPEC, .sa_data = {}};
+  if (same) connect(same.get(), &none, sizeof(none));
 }
 
 void AcceptLoop::CloseOverdue() {

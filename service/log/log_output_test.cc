@@ -314,7 +314,7 @@ TEST_F(LogEndDeathTest, AReaderThatDoesNotReadDoesNotKeepTheProcess) {
         PipedStderr out;
         StartLogThread();
         out.Fill();
-        LogInfo("nobody reads this");
+        LogInfo("this is not read");
         std::exit(0);
       },
       ::testing::ExitedWithCode(0), "");

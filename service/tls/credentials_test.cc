@@ -70,9 +70,9 @@ TEST_F(CredentialsTest, TheServerKnowsWhoCalls) {
 }
 
 TEST_F(CredentialsTest, ACommonNameIsNobody) {
-  const Certificates nobody = authority_.Credentials("");
+  const Certificates unnamed = authority_.Credentials("");
   v1::Plan plan;
-  EXPECT_TRUE(Call(&nobody, &plan).ok());
+  EXPECT_TRUE(Call(&unnamed, &plan).ok());
   EXPECT_EQ(plan.name(), "");
 }
 

@@ -276,7 +276,7 @@ int Main(int argc, char** argv) {
       [&] { return Load(options, ByContent(options)); });
   add("first", "One question.", [&] { return First(options); });
   add("distinct", "Many plans, none asked for twice.", [&] { return Distinct(options); });
-  add("cold", "Equal questions at once, for a plan that nobody has.",
+  add("cold", "Equal questions at once, for a plan that is not cached.",
       [&] { return Cold(options); });
   CLI11_PARSE(app, argc, argv);
   std::cout << result.dump(2) << "\n";

@@ -122,7 +122,7 @@ double SecondsToEnd(const v1::PlanSpec& spec, int64_t last) {
   planner::Budget budget([&] {
     if (++looks < last) return absl::OkStatus();
     cancelled = Seconds();
-    return absl::CancelledError("nobody waits");
+    return absl::CancelledError("no caller waits");
   });
   PlanOf(spec, budget).IgnoreError();
   return cancelled == 0 ? 0 : Seconds() - cancelled;

@@ -99,7 +99,7 @@ def babble(port: int, number: int, told: Told) -> None:
 
 
 def stay(port: int, count: int) -> list:
-    """Connections that say nothing; those that the worker ends are opened again by nobody."""
+    """Connections that say nothing; those that the worker ends are not opened again."""
     found = []
     for i in range(count):
         stranger = socket.socket()

@@ -25,8 +25,8 @@ STATE = "jobs/bench/states/s"
 LEGEND = """A real `remesh-server` with 2 planning threads and a worker on loopback of the same
 machine, which share its cores with what asks. *Worst*: {worst} different requests at once, of one
 caller or each of another, again as soon as each is answered: 60 arrays in random layouts of 2
-replicas over 512 devices, or an all-to-all over 2,048 devices. Meanwhile one more caller asks for
-plans over 4 devices that nobody has, and a job for a move whose plan is cached. Load average
+replicas over 512 devices, or an all-to-all over 2,048 devices. Beside them one more caller asks for
+plans over 4 devices that are not cached, and a job for a move whose plan is cached. Load average
 before: {load}."""
 
 

@@ -29,7 +29,7 @@ TLS_ENVIRONMENT = {
 
 
 def metrics(address: str, port: int) -> dict:
-    """Series with its labels -> value; raises OSError when nobody answers, or not to the end."""
+    """Series with its labels -> value; raises OSError without a whole answer."""
     try:
         text = urllib.request.urlopen(f"http://{address}:{port}/metrics", timeout=1).read().decode()
     except http.client.HTTPException as error:

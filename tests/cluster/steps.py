@@ -140,7 +140,7 @@ def kill_server(r):
                 )
             )
         )
-        _replace_server(r, "--grace-period=1")  # nobody measures this one
+        _replace_server(r, "--grace-period=1")  # this one is not measured
     r.check()
     whole, own = zip(*measured)
     load = pathlib.Path("/proc/loadavg").read_text().split()[0]
@@ -189,7 +189,7 @@ def delete_worker_pod(r):
 
 
 def memory_limit(r):
-    """More than the pod may hold is refused; the kernel kills nobody."""
+    """More than the pod may hold is refused; the kernel kills no process."""
     spec = {
         "name": "jobs/test/states/large",
         "spec": {

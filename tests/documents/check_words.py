@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""Finds words that retired_words.txt says nobody uses any more.
+"""Finds words that retired_words.txt says are no longer used.
 
 Usage: check_words.py REPOSITORY_ROOT. Prints each place and exits 1 if there is one.
 """

@@ -127,7 +127,7 @@ class Load:
             plans.close()
 
     def join(self) -> int:
-        """Returns the next question that nobody has asked."""
+        """Returns the next question that was not asked yet."""
         for thread in self._threads:
             thread.join()
         return self._next

@@ -48,7 +48,7 @@ def _punch(fd: int, offset: int, count: int) -> None:
 
 
 def cut_by_path(path: str, size: int, at: int) -> None:
-    """Nobody has the file open. After the move its name is gone."""
+    """No process has the file open. After the move its name is gone."""
     with contextlib.suppress(FileNotFoundError):
         os.truncate(path, at)
         os.truncate(path, size)

@@ -163,7 +163,7 @@ class ElasticTest(ClusterTest):
                 (execution.target_generation, state_pb2.State.READY),
             )
             self.check_on(("host-0", "host-1"), name, state.generation)
-            # With nobody lost it is like any other move: here, one that has nothing to do.
+            # With no host lost it is like any other move: here, one that has nothing to do.
             again = self.controller.start_reshard(
                 name, state.generation, to, lose_absent_hosts=True
             )

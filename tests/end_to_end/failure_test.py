@@ -118,7 +118,7 @@ class FailureTest(ClusterTest):
         shards = self.trainers["host-1"].read(name, 1, 20)
         for path in {shard.info.path for shard in shards}:
             os.truncate(path, 0)
-        # The peer's word may come first: bytes that nobody hashed, or a connection that ended.
+        # The peer's word may come first: bytes that were not hashed, or a connection that ended.
         self.assertRegex(str(self._ends(execution)), "BUFFER_TRUNCATED|DIGEST_MISMATCH|PEER_LOST")
         self.assertTrue(all(worker.alive() for worker in self.cluster.workers.values()))
         self.wait_until("the state is READY", lambda: self._ready(name))

@@ -44,7 +44,7 @@ def flood_until_it_is_ended(port: int) -> None:
     with socket.create_connection(
         ("127.0.0.1", port), CALL_SECONDS, ("127.0.0.8", 0)
     ) as stranger, contextlib.suppress(OSError):
-        stranger.settimeout(STALLS_SECONDS)  # then nobody reads it any more
+        stranger.settimeout(STALLS_SECONDS)  # then the worker reads it no more
         words = UNKNOWN * (1 << 18)
         stranger.sendall(PREFACE)
         while True:

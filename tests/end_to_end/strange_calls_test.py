@@ -181,7 +181,7 @@ class StrangeCallsTest(unittest.TestCase):
         self.assertLess(threads, REFLECTIONS)
 
     def test_calls_that_are_reset_as_soon_as_they_begin(self):
-        """Rapid reset (CVE-2023-44487). Was: nobody else was answered while they came and for a
+        """Rapid reset (CVE-2023-44487). Was: no other caller was answered while they came and for a
         while after, 5 GB and more."""
         before = self.peak_bytes()
         for connect in [lambda: self.to_server("127.0.0.2"), self.to_worker]:

@@ -31,8 +31,7 @@ SCREENS = {"wide": (1600, 2100), "narrow": (420, 5200)}
 
 
 class Load:
-    """A job that moves back and forth, and somebody who asks for plans, some of which nobody asked
-    for before."""
+    """A job that moves back and forth, and a caller that asks for plans, some of them new."""
 
     def __init__(self, cluster: LocalCluster):
         trainers = [

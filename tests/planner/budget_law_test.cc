@@ -16,7 +16,7 @@ using testing::RandomRequest;
 Budget SpentAt(int64_t last, int64_t& looks) {
   return Budget(
       [last, &looks] {
-        return ++looks >= last ? absl::CancelledError("nobody waits") : absl::OkStatus();
+        return ++looks >= last ? absl::CancelledError("no caller waits") : absl::OkStatus();
       },
       /*asked_per_look=*/1);
 }

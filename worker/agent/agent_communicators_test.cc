@@ -191,7 +191,8 @@ TEST_F(AgentCommunicatorsTest, ThoseThatAPrepareNamesAreAwaited) {
   Abort();
   std::lock_guard lock(lastings_[0].mutex);
   EXPECT_EQ(lastings_[0].awaited, std::vector<std::string>{"x"});
-  EXPECT_EQ(lastings_[0].dropped, std::vector<std::string>{"x"}) << "nobody will name them again";
+  EXPECT_EQ(lastings_[0].dropped, std::vector<std::string>{"x"})
+      << "no command will name them again";
 }
 
 TEST_F(AgentCommunicatorsTest, ThoseThatAreMadeAnewAreNotAwaited) {

@@ -171,8 +171,8 @@ TEST_F(LoansTogetherTest, LendersTakeTurns) {
 
 // The call was made again by tokens that were used up, and its caller was told to mend the tokens.
 TEST_F(LoansTogetherTest, ALoanByTokensWhoseStateChangesMustBeMadeAgain) {
-  v1::Assignment anew = TwoShards();
-  anew.set_state_uid("anew");
+  v1::Assignment again = TwoShards();
+  again.set_state_uid("again");
   v1::Assignment other = TwoShards();
   other.mutable_shards(0)->set_device(12);
   v1::ReleaseRequest release;
@@ -180,7 +180,7 @@ TEST_F(LoansTogetherTest, ALoanByTokensWhoseStateChangesMustBeMadeAgain) {
   const std::function<void()> changes[] = {
       [&] { EXPECT_TRUE(buffers_->Release(release).ok()); },
       [&] { buffers_->Assign(other); },
-      [&] { buffers_->Assign(anew); },
+      [&] { buffers_->Assign(again); },
   };
   for (const auto& change : changes) {
     OnStrand([&] { buffers_->Assign(TwoShards()); });

@@ -132,7 +132,8 @@ TEST_F(BufferPoolTest, ATrainerKeepsTheBytesThatItMapsForAsLongAsItLikes) {
     for (int64_t i = 0; i < kElements / 2; ++i) ASSERT_EQ(trainer[i], 'x') << generation;
   }
   EXPECT_EQ(store_->recycling().still_mapped, leases() ? 1 : 0);
-  EXPECT_EQ(store_->recycling().recycled, leases() ? 2 : 0) << "of generations nobody maps";
+  EXPECT_EQ(store_->recycling().recycled, leases() ? 2 : 0)
+      << "of generations that no process maps";
   munmap(const_cast<char*>(trainer), bytes);
 }
 

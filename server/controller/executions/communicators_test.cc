@@ -102,7 +102,7 @@ TEST_F(CommunicatorsTest, ServeAgainOnceEveryHostHasKeptThem) {
 TEST_F(CommunicatorsTest, NeverServeTwoAtOnceNorAfterAnExecutionThatFailed) {
   Kept();
   EXPECT_TRUE(Reused("2", Peers("ab")));
-  EXPECT_FALSE(Reused("3", Peers("ab"))) << "of 2 nobody has said that it ended well";
+  EXPECT_FALSE(Reused("3", Peers("ab"))) << "no host has said that 2 ended well";
 }
 
 TEST_F(CommunicatorsTest, WhatIsSaidLateOfAnEarlierExecutionCountsNothing) {

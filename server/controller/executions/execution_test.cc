@@ -165,7 +165,7 @@ TEST_F(ExecutionTest, TheOriginSaysWhetherASourceOrALinkSpoiledAChunk) {
       absl::StatusCode::kDataLoss, "bytes arrived that are not the origin's",
       {"DIGEST_MISMATCH", {{"host", "c"}, {"receiver", "b"}, {"tape", "3"}, {"position", "0"}}}));
   const google::rpc::Status modified = service::StatusToProto(
-      MakeError(absl::StatusCode::kAborted, "written meanwhile", {"SOURCE_MODIFIED", {}}));
+      MakeError(absl::StatusCode::kAborted, "written in between", {"SOURCE_MODIFIED", {}}));
   for (const google::rpc::Status& found : {google::rpc::Status(), modified}) {
     execution_ = Execution(Spec(), Resource());
     Start();

@@ -41,7 +41,7 @@ absl::Status CheckHeld(const v1::Register& registration, int most, const std::st
 }
 
 // Refuses an unproven host that knows of a later journal, because it could stop the service by
-// that claim alone. What a real host holds stays on it meanwhile.
+// that claim alone. What a real host holds stays on it.
 absl::Status CheckUnproven(const v1::Register& registration, const Leadership& leadership) {
   if (!leadership.HasGoneBackFor(registration) || leadership.accepts_older()) {
     return absl::OkStatus();

@@ -75,7 +75,7 @@ TEST_F(MembershipTest, OnlyTheLastThatLeftAreShown) {
 
 TEST_F(MembershipTest, AHostThatIsReliedOnStaysKnown) {
   Attach("a");
-  EXPECT_EQ(membership_.Keep({"a", "b"}).size(), 1u);  // nobody knows b
+  EXPECT_EQ(membership_.Keep({"a", "b"}).size(), 1u);  // b is unknown
   EXPECT_TRUE(membership_.Keep({"a"}).empty());
   EXPECT_EQ(membership_.EndStream(1, now_, out_).size(), 1u);
   EXPECT_TRUE(membership_.durable("a"));
@@ -92,7 +92,7 @@ TEST_F(MembershipTest, AnUnknownHostMakesWayForOneThatProvesItself) {
   v1::Register back = Registration("a");
   back.mutable_devices(0)->set_id('x');
   const HostFacts facts = Attach(back);
-  ASSERT_EQ(facts.size(), 3u);  // t is away, t is forgotten, a attached anew
+  ASSERT_EQ(facts.size(), 3u);  // t is away, t is forgotten, a attached again
   EXPECT_EQ(std::get<HostAway>(facts[0]).host, "t");
   EXPECT_EQ(std::get<HostForgotten>(facts[1]).host, "t");
   EXPECT_EQ(std::get<HostAway>(facts[2]).host, "a");

@@ -13,8 +13,8 @@
 
 namespace remesh::server {
 
-// Streams whose workers wait for the journal to have our epoch or the host's identity. Keeps their
-// messages meanwhile, up to more than a worker sends before its Welcome. Not thread-safe.
+// Streams whose workers wait for the journal to have our epoch or the host's identity, with their
+// messages, up to more than a worker sends before its Welcome. Not thread-safe.
 class ParkedStreams {
  public:
   // Limits for one stream, after its first message.

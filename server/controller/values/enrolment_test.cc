@@ -73,9 +73,9 @@ TEST_F(EnrolmentTest, ACertificateVouchesForAHost) {
   const StreamId first = Attach(Identity("a"), /*vouched=*/true);
   EXPECT_EQ(Incarnation(first), 1);
   EXPECT_EQ(HostRecords(), 1u);
-  v1::Register anew = WithOtherSecret(Identity("a"));
-  EXPECT_EQ(Refused(Attach(anew)), "HOST_SECRET");
-  EXPECT_EQ(Incarnation(Attach(anew, /*vouched=*/true)), 2);
+  v1::Register again = WithOtherSecret(Identity("a"));
+  EXPECT_EQ(Refused(Attach(again)), "HOST_SECRET");
+  EXPECT_EQ(Incarnation(Attach(again, /*vouched=*/true)), 2);
   EXPECT_EQ(Refused(first), "SUPERSEDED");
 }
 
