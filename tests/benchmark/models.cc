@@ -78,6 +78,17 @@ Model LatentAttention(int64_t dense, int64_t experts, int64_t heads, int64_t voc
 
 }  // namespace
 
+void ForEachWeight(const Model& model,
+                   absl::FunctionRef<void(const std::string& name, const Weight& weight)> add) {
+  for (const Weight& weight : model.before) add(weight.name, weight);
+  for (size_t layer = 0; layer < model.layers.size(); ++layer) {
+    for (const Weight& weight : model.layers[layer]) {
+      add(absl::StrCat("layers.", layer, ".", weight.name), weight);
+    }
+  }
+  for (const Weight& weight : model.after) add(weight.name, weight);
+}
+
 Model Llama8b() { return Dense(32, 4096, 4096, 1024, 14336, 128256); }
 Model Llama70b() { return Dense(80, 8192, 8192, 1024, 28672, 128256); }
 Model Llama405b() { return Dense(126, 16384, 16384, 1024, 53248, 128256); }

@@ -5,6 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
+
 namespace remesh::testing {
 
 // The weights of public models, by their published dimensions: enough to plan with.
@@ -23,6 +25,10 @@ struct Model {
   std::vector<std::vector<Weight>> layers;  // each in one pipeline stage
   std::vector<Weight> after;                // with the last layer
 };
+
+// Calls `add` for each weight, with its name in the whole model.
+void ForEachWeight(const Model& model,
+                   absl::FunctionRef<void(const std::string& name, const Weight& weight)> add);
 
 Model Llama8b();
 Model Llama70b();

@@ -124,6 +124,12 @@ int64_t ElementsOf(const Weight& weight) {
   return elements;
 }
 
+// The devices of two racks of 72.
+constexpr int64_t kTwoRacks = 144;
+
+// Every array of experts cut into 16 x 9 parts of nearly equal size.
+v1::Sharding EvenExperts() { return HloTiles({16, 9}, {{0}, {1}, {}}); }
+
 // Adds a bf16 array between two shardings of all devices 0 .. devices - 1.
 void AddHloArray(const std::vector<int64_t>& shape, const std::string& source,
                  const std::string& target, int64_t devices, v1::PlanSpec& spec) {
@@ -184,14 +190,45 @@ v1::PlanSpec FlatSpec(int64_t source_devices, int64_t target_devices, bool all_s
       builder.Add(name + state, {elements}, "f32", source, target);
     }
   };
-  const Model model = Llama405b();
-  for (const Weight& weight : model.before) add(weight.name, weight);
-  for (size_t layer = 0; layer < model.layers.size(); ++layer) {
-    for (const Weight& weight : model.layers[layer]) {
-      add(absl::StrCat("layers.", layer, ".", weight.name), weight);
-    }
+  ForEachWeight(Llama405b(), add);
+  return std::move(builder).Take();
+}
+
+v1::PlanSpec TrainersToReplicasSpec(int64_t devices) {
+  constexpr int64_t kTensorParallel = 8;
+  SpecBuilder builder;
+  builder.AddHosts(2 * devices / 8, {});
+  const std::string source = builder.Sharding(DTensor({devices}, {0}), 0, devices);
+  ForEachWeight(Llama405b(), [&](const std::string& name, const Weight& weight) {
+    const std::string target = builder.Sharding(
+        DTensor({devices / kTensorParallel, kTensorParallel}, {kReplicated, weight.tensor_dim}),
+        devices, devices);
+    builder.Add(name, weight.shape, "bf16", source, target);
+  });
+  return std::move(builder).Take();
+}
+
+v1::PlanSpec ExpertsToEvenSpec() {
+  SpecBuilder builder;
+  builder.AddHosts(kTwoRacks / 8, {});
+  const std::string whole = builder.Sharding(HloTiles({kTwoRacks}, {{0}, {}, {}}), 0, kTwoRacks);
+  const std::string even = builder.Sharding(EvenExperts(), 0, kTwoRacks);
+  ForEachWeight(DeepSeekV3("f8e4m3fn"), [&](const std::string& name, const Weight& weight) {
+    if (weight.experts) builder.Add(name, weight.shape, "f8e4m3fn", whole, even);
+  });
+  return std::move(builder).Take();
+}
+
+v1::PlanSpec EvenToReplicatedSpec() {
+  constexpr int64_t kReplicas = 72;
+  SpecBuilder builder;
+  builder.AddHosts(kTwoRacks / 8, {});
+  const std::string even = builder.Sharding(EvenExperts(), 0, kTwoRacks);
+  const std::string all = builder.Sharding(DTensor({kReplicas}, {kReplicated}), 0, kReplicas);
+  const Model model = DeepSeekV3("f8e4m3fn");
+  for (const Weight& weight : model.layers.back()) {
+    if (weight.experts) builder.Add(weight.name, weight.shape, "f8e4m3fn", even, all);
   }
-  for (const Weight& weight : model.after) add(weight.name, weight);
   return std::move(builder).Take();
 }
 
@@ -211,6 +248,17 @@ v1::PlanSpec OnHostsOf(int64_t devices_of_host, v1::PlanSpec spec) {
     host.set_nic_bytes_per_second(50e9);
     host.set_fabric_bytes_per_second(devices_of_host <= 8 ? 450e9 : 900e9);
     for (int64_t i = 0; i < devices; ++i) host.add_device_ids(ids[first + i]);
+  }
+  return spec;
+}
+
+v1::PlanSpec OnHostsOfPreset(const std::string& preset, int64_t devices_of_host,
+                             v1::PlanSpec spec) {
+  spec = OnHostsOf(devices_of_host, std::move(spec));
+  for (v1::Host& host : *spec.mutable_topology()->mutable_hosts()) {
+    host.set_preset(preset);
+    host.clear_nic_bytes_per_second();
+    host.clear_fabric_bytes_per_second();
   }
   return spec;
 }

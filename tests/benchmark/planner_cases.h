@@ -56,10 +56,22 @@ v1::PlanSpec ExpertsApartSpec(const Model& model, const ModelMesh& source, const
 // Adam's moments.
 v1::PlanSpec FlatSpec(int64_t source_devices, int64_t target_devices, bool all_states);
 
+// Llama-3.1-405B from trainers with FSDP (dimension 0 cut over `devices`) to inference: replicas of
+// TP8 on as many other devices.
+v1::PlanSpec TrainersToReplicasSpec(int64_t devices);
+// DeepSeek-V3's layers of experts in FP8: whole experts on 144 devices, of which 16 get none, then
+// cut evenly.
+v1::PlanSpec ExpertsToEvenSpec();
+// The experts of one such layer: even on 144 devices, then whole on each of the first 72.
+v1::PlanSpec EvenToReplicatedSpec();
+
 // The same on other hosts: its devices are dealt to hosts of `devices_of_host` in order of their
 // ids, so the last host may be partial. Each has a NIC of 50 GB/s; its fabric is 450 GB/s on hosts
 // of up to 8 devices, 900 GB/s on larger ones. Domains go.
 v1::PlanSpec OnHostsOf(int64_t devices_of_host, v1::PlanSpec spec);
+
+// The same on such hosts of a preset.
+v1::PlanSpec OnHostsOfPreset(const std::string& preset, int64_t devices_of_host, v1::PlanSpec spec);
 
 // The same with a thread for each device of a host that posts its messages.
 v1::PlanSpec WithPostingThreads(v1::PlanSpec spec);

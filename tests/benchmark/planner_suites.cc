@@ -206,13 +206,7 @@ v1::PlanSpec FsdpSpec(const Model& model, const std::vector<int64_t>& source,
     builder.Add(name, weight.shape, model.element_type, place(weight, source),
                 place(weight, target));
   };
-  for (const Weight& weight : model.before) add(weight.name, weight);
-  for (size_t layer = 0; layer < model.layers.size(); ++layer) {
-    for (const Weight& weight : model.layers[layer]) {
-      add(absl::StrCat("layers.", layer, ".", weight.name), weight);
-    }
-  }
-  for (const Weight& weight : model.after) add(weight.name, weight);
+  ForEachWeight(model, add);
   return std::move(builder).Take();
 }
 
@@ -258,6 +252,29 @@ bool HasAnyHosts(const PlannerCase& one) {
                              "megatron", "orbax"});
 }
 
+// What only hosts of these sizes show.
+void AddRacks(Cases& cases) {
+  const auto add = [&](int64_t devices_of_host, const std::string& name,
+                       std::function<v1::PlanSpec()> spec) {
+    cases.push_back({absl::StrCat("hosts of ", devices_of_host), name,
+                     [=] { return OnHostsOf(devices_of_host, spec()); }});
+  };
+  for (const auto& [host, devices] :
+       std::vector<std::pair<int64_t, int64_t>>{{8, 128}, {16, 128}, {72, 144}}) {
+    add(host, absl::StrCat("Llama-405B FSDP (", devices, ") -> TP8 DP", devices / 8),
+        [devices = devices] { return TrainersToReplicasSpec(devices); });
+  }
+  add(72, "DeepSeek-V3 FP8 whole experts (144) -> even (144)", ExpertsToEvenSpec);
+  add(72, "DeepSeek-V3 FP8 layer's experts even (144) -> replicated (72)", EvenToReplicatedSpec);
+  for (const std::string preset : {"gb200-nvl72", "gb300-nvl72"}) {
+    cases.push_back({preset, "DeepSeek-V3 FP8 PP16 EP16 (256) -> PP8 EP16 (128)", [=] {
+                       return OnHostsOfPreset(preset, 72,
+                                              ModelSpec(DeepSeekFp8(), {1, 16, 16, 16, 1},
+                                                        {1, 8, 16, 16, 1}, Targets::kOtherDevices));
+                     }});
+  }
+}
+
 // Those whose hosts belong to the case.
 bool HasItsOwnHosts(const PlannerCase& one) {
   return IsOneOf(one.suite, {"alpa", "uneven", "one to many", "scaling", "tenplex"});
@@ -277,6 +294,7 @@ std::vector<PlannerCase> HostsCases() {
                        [=] { return OnHostsOf(devices, one.spec()); }});
     }
   }
+  AddRacks(cases);
   return cases;
 }
 
