@@ -8,7 +8,6 @@
 #include <cstdint>
 #include <cstdio>
 #include <deque>
-#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -17,47 +16,12 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 #include "base/error.h"
 #include "gtest/gtest.h"
 #include "server/coordination/registry.h"
-#include "server/coordination/testing/world_text.h"
+#include "server/coordination/testing/registry_moment.h"
 
 namespace remesh::server::coordination {
-
-class RegistryTestPeer {
- public:
-  // All that decides what the registry does next with its only scope.
-  static void AppendTo(std::string& text, const Registry& registry, absl::Time now) {
-    absl::StrAppend(&text, registry.last_epoch_, ",",
-                    std::max<int64_t>(0, absl::ToInt64Seconds(registry.return_until_ - now)));
-    for (const auto& [name, scope] : registry.scopes_) AppendTo(text, scope, now);
-    std::vector<SessionId> sessions;
-    for (const auto& [session, scope] : registry.sessions_) sessions.push_back(session);
-    std::sort(sessions.begin(), sessions.end());
-    absl::StrAppend(&text, "|", absl::StrJoin(sessions, ","));
-  }
-
- private:
-  static void AppendTo(std::string& text, const Scope& scope, absl::Time now) {
-    absl::StrAppend(&text, ";", scope.epoch, ",", scope.size, ",", scope.told_over, ";");
-    if (scope.world) coordination::AppendTo(text, *scope.world, now);
-    for (const auto& [attempt, forming] : scope.forming) {
-      for (const auto& [order, each] : forming.waiting()) {
-        absl::StrAppend(&text, "?", each.process.nonce, ",", each.session, ",",
-                        absl::ToInt64Seconds(each.deadline - now));
-      }
-    }
-    if (scope.saving) absl::StrAppend(&text, "!", scope.saving->epoch);
-    if (scope.saving) {
-      for (const Candidate& each : scope.saving->members) absl::StrAppend(&text, ",", each.session);
-    }
-    const AgreedStep* const agreed = scope.steps.agreed();
-    absl::StrAppend(&text, ";", absl::ToInt64Seconds(scope.steps.NextTime() - now), ",",
-                    agreed == nullptr ? -1 : agreed->step);
-  }
-};
-
 namespace {
 
 constexpr char kScope[] = "jobs/a/worlds/main";
@@ -76,80 +40,6 @@ struct Size {
   int timeouts = 0;
   int deaths = 0;
 };
-
-// A process, and what is on its way to it.
-struct Process {
-  enum class Next { kBarrier, kStep, kLeave, kNothing };  // in this order
-
-  int generation = 0;  // how often its place was filled before, or it made itself a new nonce
-  bool streams = false;
-  bool waits = false;  // for the answer to its call
-  Next next = Next::kBarrier;
-  int64_t epoch = 0;  // 0: it waits for a world
-  std::vector<Finished> finished;
-  std::optional<int64_t> agreed;
-
-  std::optional<int64_t> formed;  // the epoch
-  std::optional<std::string> answer;
-  std::optional<Finished> outcome;   // that comes with it
-  std::optional<std::string> ended;  // its stream, and why
-};
-
-struct Step {
-  const char* what = "";
-  int place = -1;
-  std::shared_ptr<const Step> before;
-};
-
-struct Disk {
-  int64_t last_epoch = 0;
-  std::map<std::string, KnownEpoch> worlds;
-};
-
-struct Moment {
-  Registry registry{0, {}, absl::UnixEpoch()};
-  int64_t fence = 0;
-  Disk disk;
-  std::optional<SaveEpoch> save;
-  bool saved = false;  // it is on disk, and the server does not know yet
-  std::vector<Process> processes;
-  absl::Time now = absl::UnixEpoch();
-  int restarts = 0;
-  int timeouts = 0;
-  int deaths = 0;
-  int64_t highest_formed = 0;        // epoch that was sent
-  std::map<int64_t, int64_t> steps;  // agreed on, by epoch; -1: none was
-  std::string violation;
-  std::shared_ptr<const Step> last;
-};
-
-std::string TrailOf(const Moment& moment) {
-  std::vector<std::string> lines;
-  for (const Step* step = moment.last.get(); step != nullptr; step = step->before.get()) {
-    lines.push_back(step->place < 0 ? step->what : absl::StrCat(step->place, " ", step->what));
-  }
-  std::reverse(lines.begin(), lines.end());
-  return absl::StrCat("\n  ", absl::StrJoin(lines, "\n  "));
-}
-
-void AppendTo(std::string& text, const Process& process) {
-  absl::StrAppend(&text, "#", process.generation, process.streams, process.waits,
-                  static_cast<int>(process.next), ",", process.epoch, ",",
-                  process.agreed.value_or(-1), ",", process.formed.value_or(-1), ",",
-                  process.answer.value_or("-"), ",", process.ended.value_or("-"));
-  for (const Finished& each : process.finished) AppendTo(text.append(";"), each.outcome);
-}
-
-std::string TextOf(const Moment& moment) {
-  std::string text;
-  RegistryTestPeer::AppendTo(text, moment.registry, moment.now);
-  for (const Process& process : moment.processes) AppendTo(text, process);
-  absl::StrAppend(&text, "#", moment.fence, ",", moment.disk.last_epoch, ",",
-                  moment.save ? moment.save->epoch : 0, ",", moment.saved, ",", moment.restarts,
-                  ",", moment.timeouts, ",", moment.deaths, ",", moment.highest_formed);
-  for (const auto& [epoch, step] : moment.steps) absl::StrAppend(&text, ";", epoch, "=", step);
-  return text;
-}
 
 struct Found {
   size_t states = 0;
@@ -182,7 +72,7 @@ class Model {
   }
 
  private:
-  using Next = Process::Next;
+  using Next = ModelProcess::Next;
   struct Visited {
     Moment moment;
     uint32_t id = 0;
@@ -198,7 +88,7 @@ class Model {
       if (to && *to != id) edges_.emplace_back(id, *to);
     };
     for (int place = 0; place < size_.processes; ++place) {
-      const Process& process = moment.processes[place];
+      const ModelProcess& process = moment.processes[place];
       if (HasLeft(process)) continue;
       if (!process.streams) visit(Joined(moment, place));
       if (MayCall(process)) visit(Called(moment, place));
@@ -222,22 +112,22 @@ class Model {
     if (moment.restarts < size_.restarts) Visit(Restarted(moment), depth + 1);
   }
 
-  static bool HasLeft(const Process& process) { return process.next == Next::kNothing; }
-  static bool HasNews(const Process& process) {
+  static bool HasLeft(const ModelProcess& process) { return process.next == Next::kNothing; }
+  static bool HasNews(const ModelProcess& process) {
     return process.formed || process.answer || process.ended;
   }
-  static bool MayCall(const Process& process) {
+  static bool MayCall(const ModelProcess& process) {
     return process.streams && process.epoch != 0 && !process.waits && !HasNews(process);
   }
 
-  SessionId SessionOf(const Process& process, int place) const {
+  SessionId SessionOf(const ModelProcess& process, int place) const {
     return 1 + place + size_.processes * process.generation;
   }
-  static coordination::Process MemberOf(const Process& process, int place) {
+  static Process MemberOf(const ModelProcess& process, int place) {
     return {.nonce = absl::StrCat("nonce ", place, ".", process.generation),
             .host = absl::StrCat("host-", place)};
   }
-  static Caller CallerOf(const Process& process, int place) {
+  static Caller CallerOf(const ModelProcess& process, int place) {
     return {.scope = kScope,
             .epoch = process.epoch,
             .rank = place,
@@ -253,7 +143,7 @@ class Model {
   // A process joins, or joins again.
   Moment Joined(const Moment& moment, int place) const {
     Moment next = After(moment, "joins", place);
-    Process& process = next.processes[place];
+    ModelProcess& process = next.processes[place];
     const SessionId session = SessionOf(process, place);
     process.streams = true;
     Actions actions;
@@ -275,7 +165,7 @@ class Model {
   }
 
   absl::Status JoinAgain(Moment& next, int place, SessionId session, Actions& actions) const {
-    const Process& process = next.processes[place];
+    const ModelProcess& process = next.processes[place];
     Returned returned{.process = MemberOf(process, place),
                       .epoch = process.epoch,
                       .rank = place,
@@ -288,7 +178,7 @@ class Model {
   // A member makes its next call.
   Moment Called(const Moment& moment, int place) const {
     Moment next = After(moment, "calls", place);
-    Process& process = next.processes[place];
+    ModelProcess& process = next.processes[place];
     const Caller caller = CallerOf(process, place);
     const CallId call = SessionOf(process, place);
     const absl::Time deadline = next.now + kPatience;
@@ -316,7 +206,7 @@ class Model {
   // What is on its way to a process arrives, in order.
   Moment Received(const Moment& moment, int place) const {
     Moment next = After(moment, "receives", place);
-    Process& process = next.processes[place];
+    ModelProcess& process = next.processes[place];
     if (const auto formed = std::exchange(process.formed, std::nullopt)) process.epoch = *formed;
     if (const auto outcome = std::exchange(process.outcome, std::nullopt)) {
       process.finished = {*outcome};
@@ -329,7 +219,7 @@ class Model {
   }
 
   // A step that was agreed on comes as its number.
-  static void OnAnswer(Moment& next, Process& process, const std::string& answer) {
+  static void OnAnswer(Moment& next, ModelProcess& process, const std::string& answer) {
     process.waits = false;
     const bool again = answer == "JOIN_AGAIN" || answer == "CALLED_AGAIN";
     if (again || process.epoch == 0) return;
@@ -343,7 +233,7 @@ class Model {
     return reason == "MEMBER_LOST" || reason == "STALE_EPOCH" || reason == "RESULTS_DIFFER";
   }
 
-  static void OnEnded(Process& process, const std::string& why) {
+  static void OnEnded(ModelProcess& process, const std::string& why) {
     process.streams = false;
     if (HasLeft(process)) return;
     const bool over = why == "OK" || EndsWorld(why);
@@ -351,7 +241,9 @@ class Model {
   }
 
   // The process waits for the next world.
-  static void BeNew(Process& process) { process = Process{.generation = process.generation + 1}; }
+  static void BeNew(ModelProcess& process) {
+    process = ModelProcess{.generation = process.generation + 1};
+  }
 
   Moment Written(const Moment& moment) const {
     Moment next = After(moment, "the disk writes");
@@ -386,7 +278,7 @@ class Model {
   Moment Died(const Moment& moment, int place) const {
     Moment next = After(moment, "dies", place);
     ++next.deaths;
-    Process& process = next.processes[place];
+    ModelProcess& process = next.processes[place];
     const SessionId session = SessionOf(process, place);
     const bool streamed = process.streams;
     next.registry.OnCallGone(kScope, session);
@@ -406,7 +298,7 @@ class Model {
     next.saved = false;
     next.registry = Registry(next.disk.last_epoch, next.disk.worlds, next.now);
     next.fence = next.disk.worlds.contains(kScope) ? next.disk.worlds.at(kScope).epoch : 0;
-    for (Process& process : next.processes) {
+    for (ModelProcess& process : next.processes) {
       process.streams = process.waits = false;
       process.formed.reset();
       process.answer.reset();
@@ -422,7 +314,7 @@ class Model {
     }
   }
 
-  Process* ProcessOf(Moment& next, SessionId session) const {
+  ModelProcess* ProcessOf(Moment& next, SessionId session) const {
     for (int place = 0; place < size_.processes; ++place) {
       if (SessionOf(next.processes[place], place) == session) return &next.processes[place];
     }
@@ -430,7 +322,7 @@ class Model {
   }
 
   void Do(const Answer& answer, Moment& next) const {
-    Process* const process = ProcessOf(next, answer.call);
+    ModelProcess* const process = ProcessOf(next, answer.call);
     if (process == nullptr) return;
     if (const auto* refused = std::get_if<absl::Status>(&answer.with)) {
       process->answer = ReasonOf(*refused);
@@ -443,14 +335,14 @@ class Model {
   }
 
   void Do(const AnswerStep& answer, Moment& next) const {
-    Process* const process = ProcessOf(next, answer.call);
+    ModelProcess* const process = ProcessOf(next, answer.call);
     if (process == nullptr) return;
     process->answer = answer.agreed.ok() ? absl::StrCat("step ", answer.agreed->step)
                                          : ReasonOf(answer.agreed.status());
   }
 
   void Do(const EndSession& end, Moment& next) const {
-    Process* const process = ProcessOf(next, end.session);
+    ModelProcess* const process = ProcessOf(next, end.session);
     if (process != nullptr) process->ended = end.status.ok() ? "OK" : ReasonOf(end.status);
     Actions more;
     next.registry.OnSessionEnd(end.session, next.now, more);
@@ -465,7 +357,7 @@ class Model {
     }
     if (next.fence < epoch) next.violation = absl::StrCat("epoch ", epoch, " does not fence");
     next.highest_formed = std::max(next.highest_formed, epoch);
-    if (Process* const process = ProcessOf(next, formed.session)) process->formed = epoch;
+    if (ModelProcess* const process = ProcessOf(next, formed.session)) process->formed = epoch;
   }
 
   void Do(const Send&, Moment&) const {}
@@ -484,7 +376,7 @@ class Model {
   void Do(const RaiseEpoch& raised, Moment& next) const {
     if (raised.epoch <= next.highest_formed) next.violation = "an epoch does not rise";
     if (rules_.raises_fence) next.fence = raised.epoch;
-    for (const Process& process : next.processes) {
+    for (const ModelProcess& process : next.processes) {
       const bool lives = process.streams && process.epoch != 0 && !process.ended;
       if (lives) next.violation = "a living member is displaced";
     }
