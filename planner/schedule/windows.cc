@@ -47,6 +47,10 @@ constexpr double kShortPriceMax = 1.05;
 constexpr double kStretchedMin = 1.25;
 // With several rounds messages come to about this size where there are bytes enough for that.
 constexpr int64_t kMessageBits = int64_t{256} << 20;  // 32 MiB
+// The same without relays, which alone would ask for parts, and where so few pairs are soon dealt
+// out to more rounds.
+constexpr int64_t kLargerMessageBits = int64_t{512} << 20;  // 64 MiB
+constexpr size_t kPairsForLarger = size_t{1} << 15;
 // Where messages make a plan take this many times as long as its busiest link, more numbers of
 // rounds are tried.
 constexpr double kDear = 1.08;
@@ -331,8 +335,10 @@ class Scheduler {
       crossing_bits += pair.bits;
     }
     const int64_t windows = std::max(PartsFor(1), PartsFor(2) * 2);
+    const bool larger = schedule_.hops == 1 && list_.pairs.size() <= kPairsForLarger;
+    const int64_t of_message = larger ? kLargerMessageBits : kMessageBits;
     const auto rounds = [&](int64_t pairs, int64_t of_pairs) {
-      return MulDiv(pairs, windows, std::max<int64_t>(1, of_pairs / kMessageBits));
+      return MulDiv(pairs, windows, std::max<int64_t>(1, of_pairs / of_message));
     };
     return std::min({heavy.most_of_device, CeilDiv(PartsFor(1), parts_min_),
                      std::max(rounds(heavy.count, bits), rounds(crossing, crossing_bits))});

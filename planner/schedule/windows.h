@@ -24,10 +24,11 @@ int64_t EffectiveWindowBytes(int64_t window_bytes);
 // should keep all links equally busy (placement.h). A schedule is good when, regardless of what
 // messages cost beside their bytes, it takes at most 2 % longer than the busiest link; in short
 // plans, whose hand-overs count, more. One round is tried first, unless a device has too many
-// pairs: it is even. Then come as many rounds as make messages of about 32 MiB, but no more than
-// relays have parts for, and fewer until a schedule is good; where messages cost much, numbers of
-// rounds beside the best. The least predicted seconds win, among good schedules if there are any;
-// fewer messages win where they cost little time, in proportion to what is saved.
+// pairs: it is even. Then come as many rounds as make messages of about 32 MiB, or 64 MiB without
+// relays, but no more than relays have parts for, and fewer until a schedule is good; where messages
+// cost much, numbers of rounds beside the best. The least predicted seconds win, among good
+// schedules if there are any; fewer messages win where they cost little time, in proportion to what
+// is saved.
 //
 // Parts. At least K = bits of the busiest device / (rounds * room of a window), so that windows keep
 // within their limit: their room is what rounding and uneven rounds leave, half of a window or

@@ -186,9 +186,7 @@ def misses_lines(long, cases):
     return lines
 
 
-MESSAGES_MISSES = """Messages are over their limit in these cases. Rounds of messages of 48 MB
-instead of 34 brought Llama-70B on hosts of 72 to 1.02 times its limit, but cut Kimi-K2 on hosts of
-72 into 155 rounds, so planning took much longer."""
+MESSAGES_MISSES = """Messages are over their limit in these cases."""
 
 
 def hosts_lines(cases):
