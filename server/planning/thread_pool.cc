@@ -39,9 +39,12 @@ FairQueue::Limits BackgroundLimitsOf(const ThreadPool::Options& options) {
   return limits;
 }
 
-// Linux sets this for one thread. Without permission, only the order of tasks remains.
+// Lowers the priority of this thread, which Linux has one of its own for, below that of the process.
+// Without permission, only the order of tasks remains.
 void BeNice(int nice) {
-  if (nice != 0) (void)setpriority(PRIO_PROCESS, static_cast<id_t>(gettid()), nice);
+  if (nice == 0) return;
+  const int process = getpriority(PRIO_PROCESS, static_cast<id_t>(getpid()));
+  (void)setpriority(PRIO_PROCESS, static_cast<id_t>(gettid()), process + nice);
 }
 
 }  // namespace

@@ -2,7 +2,10 @@
 #include "server/planning/thread_pool.h"
 
 #include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <thread>
 
@@ -84,6 +87,23 @@ TEST(ThreadPoolTest, ACallersBackgroundTasksMayTakeHalfOfThePlaces) {
   EXPECT_FALSE(pool.PostBackground("a", [] { ADD_FAILURE(); }));
   EXPECT_TRUE(pool.PostBackground("b", [] {}));
   free.Notify();
+}
+
+// Regression: in a process that runs at a low priority, threads that were to yield to the others
+// went before them.
+TEST(ThreadPoolTest, ItsThreadsYieldToTheProcessWhateverItsPriority) {
+  constexpr int kNice = 5, kLowest = 19;
+  const auto process = static_cast<id_t>(getpid());
+  const int lower = std::min(getpriority(PRIO_PROCESS, process) + 3, kLowest);
+  ASSERT_EQ(setpriority(PRIO_PROCESS, process, lower), 0);
+  ThreadPool pool({.threads = 1, .waiting_max = 1, .nice = kNice});
+  absl::Notification ran;
+  ASSERT_TRUE(pool.Post([&] {
+    const auto thread = static_cast<id_t>(gettid());
+    EXPECT_EQ(getpriority(PRIO_PROCESS, thread), std::min(lower + kNice, kLowest));
+    ran.Notify();
+  }));
+  ran.WaitForNotification();
 }
 
 TEST(ThreadPoolTest, StopDropsWhatWaits) {
