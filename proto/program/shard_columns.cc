@@ -6,7 +6,6 @@
 #include <limits>
 #include <string>
 
-#include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
 #include "base/status_macros.h"
@@ -25,29 +24,6 @@ bool FitColumns(const v1::Assignment& assignment) {
                        return shard.box().lo_size() == rank && shard.box().hi_size() == rank;
                      });
 }
-
-// Collects memory kinds.
-class Kinds {
- public:
-  explicit Kinds(v1::ShardColumns& columns) : columns_(columns) {}
-
-  void Add(const std::string& kind) {
-    const auto [it, added] = index_of_.try_emplace(kind, columns_.memory_kind_names_size());
-    if (added) columns_.add_memory_kind_names(kind);
-    columns_.add_memory_kinds(it->second);
-  }
-  void Finish() {
-    const bool all_empty =
-        columns_.memory_kind_names_size() == 1 && columns_.memory_kind_names(0).empty();
-    if (!all_empty) return;
-    columns_.clear_memory_kind_names();
-    columns_.clear_memory_kinds();
-  }
-
- private:
-  v1::ShardColumns& columns_;
-  absl::flat_hash_map<std::string, int32_t> index_of_;
-};
 
 absl::Status CheckLength(const char* column, int length, int expected) {
   if (length == expected) return absl::OkStatus();
@@ -100,21 +76,57 @@ absl::Status CheckRange(const v1::ShardColumns& columns, int entry) {
 
 }  // namespace
 
+void ColumnsWriter::Reserve(int shards) {
+  columns_.mutable_arrays()->Reserve(shards);
+  columns_.mutable_devices()->Reserve(shards);
+  columns_.mutable_local_devices()->Reserve(shards);
+  columns_.mutable_memory_kinds()->Reserve(shards);
+  columns_.mutable_lo()->Reserve(shards);  // boxes of one dimension, at least
+  columns_.mutable_extents()->Reserve(shards);
+}
+
+void ColumnsWriter::Add(int32_t array, int64_t device, int32_t local_device,
+                        std::string_view memory_kind) {
+  columns_.add_arrays(array);
+  columns_.add_devices(device);
+  columns_.add_local_devices(local_device);
+  columns_.add_memory_kinds(KindOf(memory_kind));
+}
+
+// There are but a few.
+int32_t ColumnsWriter::KindOf(std::string_view name) {
+  const int known = columns_.memory_kind_names_size();
+  for (int i = 0; i < known; ++i) {
+    if (columns_.memory_kind_names(i) == name) return i;
+  }
+  columns_.add_memory_kind_names(std::string(name));
+  return known;
+}
+
+void ColumnsWriter::AddRange(int64_t lo, int64_t hi) {
+  columns_.add_lo(lo);
+  columns_.add_extents(hi - lo);
+}
+
+void ColumnsWriter::Finish() {
+  const bool all_empty =
+      columns_.memory_kind_names_size() == 1 && columns_.memory_kind_names(0).empty();
+  if (!all_empty) return;
+  columns_.clear_memory_kind_names();
+  columns_.clear_memory_kinds();
+}
+
 void ShardsToColumns(v1::Assignment& assignment) {
   if (assignment.shards().empty() || !FitColumns(assignment)) return;
-  v1::ShardColumns& columns = *assignment.mutable_columns();
-  Kinds kinds(columns);
+  ColumnsWriter columns(*assignment.mutable_columns());
+  columns.Reserve(assignment.shards_size());
   for (const v1::ShardSpec& shard : assignment.shards()) {
-    columns.add_arrays(shard.array());
-    columns.add_devices(shard.device());
-    columns.add_local_devices(shard.local_device());
-    kinds.Add(shard.memory_kind());
+    columns.Add(shard.array(), shard.device(), shard.local_device(), shard.memory_kind());
     for (int d = 0; d < shard.box().lo_size(); ++d) {
-      columns.add_lo(shard.box().lo(d));
-      columns.add_extents(shard.box().hi(d) - shard.box().lo(d));
+      columns.AddRange(shard.box().lo(d), shard.box().hi(d));
     }
   }
-  kinds.Finish();
+  columns.Finish();
   assignment.clear_shards();
 }
 

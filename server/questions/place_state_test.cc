@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "absl/strings/str_cat.h"
+#include "proto/program/shard_columns.h"
 #include "server/controller/values/records.h"
 
 namespace remesh::server {
@@ -71,6 +72,35 @@ TEST(PlaceStateTest, EndsWithItsBudget) {
   EXPECT_TRUE(absl::IsCancelled(PlaceState(spec, &workers, most).status()));
   EXPECT_EQ(looks, 51);
   EXPECT_TRUE(PlaceState(spec, &workers).ok());
+}
+
+// A worker that reads columns must see the same shards as one that reads them one by one.
+TEST(PlaceStateTest, ColumnsSayTheSameAsShards) {
+  v1::StateSpec spec = SpecOfWorkers();
+  const auto add = [&](const char* sharding, const char* memory_kind) {
+    v1::StateArray& array = *spec.add_arrays();
+    array = spec.arrays(0);
+    array.set_name(absl::StrCat("array ", spec.arrays_size()));
+    array.add_shape(6);
+    array.mutable_sharding()->set_hlo_text(sharding);
+    array.mutable_sharding()->set_memory_kind(memory_kind);
+    v1::DeviceList& devices = *array.mutable_sharding()->mutable_devices();
+    devices.clear_ids();
+    devices.mutable_range()->set_start(4094);
+    devices.mutable_range()->set_count(4);
+  };
+  add("{devices=[2,2]<=[4]}", "");
+  add("{devices=[1,4]<=[4]}", "pinned_host");
+  add("{replicated}", "unpinned_host");
+  const planner::Topology workers = Endless(2);
+  const auto placed = PlaceState(spec, &workers);
+  ASSERT_TRUE(placed.ok()) << placed.status();
+  for (const char* host : {"host-0", "host-1"}) {
+    v1::Assignment columns = AssignmentInColumns(**placed, host);
+    EXPECT_EQ(columns.shards_size(), 0);
+    ASSERT_TRUE(proto::ColumnsToShards(columns).ok());
+    EXPECT_EQ(columns.DebugString(), AssignmentOf(**placed, host).DebugString());
+  }
 }
 
 // Regression: 2^63 bytes became negative, and so below every quota.

@@ -2,7 +2,6 @@
 #include "server/controller/executions/attempt_commands.h"
 
 #include "base/error.h"
-#include "proto/program/shard_columns.h"
 #include "server/controller/values/assignment_parts.h"
 #include "service/rpc/error_info.h"
 
@@ -18,6 +17,20 @@ void NameTarget(const v1::AttemptId& attempt, const v1::Execution& resource, Com
   command.set_generation(resource.target_generation());
 }
 
+// Far from where an assignment is cut into parts: one that is cut has not all arrays beside its
+// shards, as columns need.
+constexpr size_t kColumnsBytesMax = kAssignmentBytesMax / 2;
+
+// The participant's shards of the target, in columns if it takes the short form.
+v1::Assignment TargetOf(const Participant& participant, bool takes_short) {
+  if (!participant.receives()) return {};
+  if (takes_short) {
+    v1::Assignment in_columns = AssignmentInColumns(*participant.target, participant.host);
+    if (in_columns.ByteSizeLong() <= kColumnsBytesMax) return in_columns;
+  }
+  return AssignmentOf(*participant.target, participant.host);
+}
+
 }  // namespace
 
 v1::AttachResponse MakePrepare(const Preparation& preparation, int host) {
@@ -27,16 +40,11 @@ v1::AttachResponse MakePrepare(const Preparation& preparation, int host) {
   v1::Prepare& prepare = *message.mutable_prepare();
   *prepare.mutable_attempt() = spec.attempt;
   v1::Assignment& target = *prepare.mutable_target();
-  const Participant& participant = spec.participants[host];
-  if (participant.receives()) target = AssignmentOf(*participant.target, participant.host);
+  target = TargetOf(spec.participants[host], preparation.peers.takes_short(host));
   target.set_state(resource.state());
   target.set_state_uid(resource.state_uid());
   target.set_generation(resource.target_generation());
   target.set_write_once(spec.write_once);
-  // One that is cut into parts has not all arrays beside its shards.
-  if (preparation.peers.takes_short(host) && target.ByteSizeLong() <= kAssignmentBytesMax) {
-    proto::ShardsToColumns(target);
-  }
   prepare.set_source_generation(resource.source_generation());
   prepare.set_plan(resource.plan());
   prepare.set_fingerprint(spec.fingerprint);
