@@ -23,6 +23,7 @@
 #include "server/planning/render_plan.h"
 #include "server/questions/create_plan.h"
 #include "server/questions/join_spec.h"
+#include "server/questions/new_workers.h"
 
 namespace remesh::server {
 
@@ -126,8 +127,10 @@ absl::StatusOr<v1::PrecomputePlansResponse> PrecomputePlans(
     const v1::StateSpec* state, Budget& budget) {
   const auto workers = core.topology();
   if (state != nullptr) {
-    return core.precomputer().Start(caller, request, *state, request.options(), workers.get(),
-                                    budget);
+    v1::StateSpec present = *state;
+    AddAllWorkers(*present.mutable_topology(), workers.get());  // hosts that it may grow onto
+    return core.precomputer().Start(caller, request, std::move(present), request.options(),
+                                    workers.get(), budget);
   }
   if (!request.has_spec()) return InvalidField("layout", "", "must be spec or state");
   if (request.has_options()) {

@@ -21,6 +21,7 @@
 #include "proto/convert/plan_spec.h"
 #include "server/questions/create_plan.h"
 #include "server/questions/join_spec.h"
+#include "server/questions/new_workers.h"
 #include "server/questions/place_state.h"
 #include "server/questions/same_layout.h"
 #include "server/questions/target_order.h"
@@ -119,36 +120,6 @@ PlannedExecution ToMove(const BoundPlan& plan, const v1::Planning& planning,
   return move;
 }
 
-// Adds workers that came after the state was created, and racks that it does not know, so that a
-// state in the workers' own device numbering can move to them.
-void AddNewWorkers(v1::Topology& topology, const Topology* workers) {
-  if (workers == nullptr) return;
-  absl::flat_hash_map<std::string, const Host*> known;
-  for (const Host& host : workers->hosts) known[host.name] = &host;
-  std::set<std::string> present;
-  for (const v1::Host& host : topology.hosts()) {
-    auto worker = known.find(host.name());
-    if (worker != known.end() &&
-        std::vector<int64_t>(host.device_ids().begin(), host.device_ids().end()) !=
-            worker->second->device_ids) {
-      return;
-    }
-    present.insert(host.name());
-  }
-  for (const v1::Domain& domain : topology.domains()) present.insert(domain.name());
-  const v1::Topology all = proto::ToProto(*workers);
-  absl::flat_hash_map<std::string, const v1::Domain*> domains;
-  for (const v1::Domain& domain : all.domains()) domains[domain.name()] = &domain;
-  for (const v1::Host& host : all.hosts()) {
-    if (!present.insert(host.name()).second) continue;
-    *topology.add_hosts() = host;
-    for (std::string above = host.parent(); !above.empty() && present.insert(above).second;) {
-      *topology.add_domains() = *domains.at(above);
-      above = topology.domains().rbegin()->parent();
-    }
-  }
-}
-
 // The spec of this very question if memory has its plan, because making it again takes as long as
 // all the rest of the answer; else null.
 std::shared_ptr<const std::string> KeptSpec(PlanCache& cache,
@@ -219,7 +190,7 @@ absl::StatusOr<MoveQuestion> QuestionOf(const StartPlanning& move, const Topolog
                                         PlanCache& cache, planner::Budget& budget) {
   absl::StatusOr<v1::StateSpec> spec = proto::ApplyTargets(move.source->spec, *move.targets);
   RETURN_IF_ERROR(AtField("targets", spec.status()));
-  if (move.targets->topology().hosts().empty()) AddNewWorkers(*spec->mutable_topology(), workers);
+  if (move.targets->topology().hosts().empty()) AddNamedWorkers(*spec, workers);
   RETURN_IF_ERROR(CheckKept(move, *spec));
   absl::StatusOr<proto::StateLayout> layout = proto::ToStateLayout(*spec, nullptr, budget);
   RETURN_IF_ERROR(AtField("targets", layout.status()));

@@ -112,12 +112,31 @@ class Placing {
   absl::flat_hash_map<const planner::DeviceList*, PlacePositions> seated_;
 };
 
+// Removes the hosts of which no array names a device, and the domains above no other host.
+void KeepNamedHosts(StateLayout& layout) {
+  std::map<std::string, std::set<int32_t>> named;
+  AddNamedDevices(layout, {}, named);
+  planner::Topology& topology = layout.topology;
+  std::erase_if(topology.hosts, [&](const auto& host) { return !named.contains(host.name); });
+  std::map<std::string, std::string> parent_of;
+  for (const planner::Domain& domain : topology.domains) parent_of[domain.name] = domain.parent;
+  std::set<std::string> above;
+  for (const planner::Host& host : topology.hosts) {
+    for (std::string domain = host.parent; !domain.empty() && above.insert(domain).second;) {
+      domain = parent_of.at(domain);
+    }
+  }
+  std::erase_if(topology.domains,
+                [&](const planner::Domain& domain) { return !above.contains(domain.name); });
+}
+
 }  // namespace
 
 absl::StatusOr<std::shared_ptr<const PlacedState>> PlaceState(v1::StateSpec spec,
                                                               const planner::Topology* fallback,
                                                               planner::Budget& budget) {
   ASSIGN_OR_RETURN(StateLayout layout, proto::ToStateLayout(spec, fallback, budget));
+  if (spec.topology().hosts().empty()) KeepNamedHosts(layout);
   return PlaceState(std::move(spec), std::move(layout), budget);
 }
 

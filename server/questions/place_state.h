@@ -18,8 +18,9 @@ namespace remesh::server {
 inline constexpr int64_t kShardsMax = 2'000'000;
 
 // Lays a state out and divides the layout by host. Shards come in the order of arrays, local
-// devices and boxes. An empty topology becomes `fallback` in the result's spec, because the meaning
-// of the workers' numbering may change later. Errors: see ToStateLayout; RESOURCE_EXHAUSTED
+// devices and boxes. An empty topology becomes in the result's spec the hosts of `fallback` whose
+// devices the spec names, because the meaning of the workers' numbering may change later: other
+// hosts would make each question about the state, and its record, as large as the cluster. Errors: see ToStateLayout; RESOURCE_EXHAUSTED
 // (TOO_MANY_SHARDS); the budget's status once `budget` is spent.
 absl::StatusOr<std::shared_ptr<const PlacedState>> PlaceState(
     v1::StateSpec spec, const planner::Topology* fallback,

@@ -74,6 +74,30 @@ TEST(PlaceStateTest, EndsWithItsBudget) {
   EXPECT_TRUE(PlaceState(spec, &workers).ok());
 }
 
+// Regression: a state whose spec left the topology to the server named all workers in its record,
+// and each start of a move of four hosts read the topology of 16,384.
+TEST(PlaceStateTest, AStateNamesItsOwnHostsAmongAnyNumber) {
+  planner::Topology workers;
+  for (int64_t h = 0; h < 100; ++h) {
+    workers.hosts.push_back({.name = absl::StrCat("host-", h),
+                             .device_ids = {2 * h, 2 * h + 1},
+                             .nic_bytes_per_second = 1e9,
+                             .nics = 1,
+                             .fabric_bytes_per_second = 1e9,
+                             .parent = absl::StrCat("rack-", h % 10)});
+  }
+  for (int rack = 0; rack < 10; ++rack) {
+    workers.domains.push_back({absl::StrCat("rack-", rack), "hall", 1e9, 1e9});
+  }
+  workers.domains.push_back({"hall", "", 1e9, 1e9});
+  const auto placed = PlaceState(SpecOfWorkers(), &workers);
+  ASSERT_TRUE(placed.ok()) << placed.status();
+  const v1::Topology& named = (*placed)->spec.topology();
+  ASSERT_EQ(named.hosts_size(), 1);
+  EXPECT_EQ(named.hosts(0).name(), "host-0");
+  EXPECT_EQ(named.domains_size(), 2) << "its rack and the hall";
+}
+
 // A worker that reads columns must see the same shards as one that reads them one by one.
 TEST(PlaceStateTest, ColumnsSayTheSameAsShards) {
   v1::StateSpec spec = SpecOfWorkers();

@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/questions/new_workers.h"
+
+#include <gtest/gtest.h>
+
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "proto/convert/plan_proto.h"
+
+namespace remesh::server {
+namespace {
+
+// Hosts of two devices, each in a rack of its own.
+planner::Topology Workers(int64_t hosts) {
+  planner::Topology workers;
+  for (int64_t h = 0; h < hosts; ++h) {
+    workers.hosts.push_back({.name = absl::StrCat("host-", h),
+                             .device_ids = {2 * h, 2 * h + 1},
+                             .nic_bytes_per_second = 1e9,
+                             .nics = 1,
+                             .fabric_bytes_per_second = 1e9,
+                             .parent = absl::StrCat("rack-", h)});
+    workers.domains.push_back({absl::StrCat("rack-", h), "hall", 1e9, 1e9});
+  }
+  workers.domains.push_back({"hall", "", 1e9, 1e9});
+  return workers;
+}
+
+class NewWorkersTest : public testing::Test {
+ protected:
+  NewWorkersTest() {
+    const planner::Topology two = Workers(2);
+    *spec_.mutable_topology() = proto::ToProto(two);
+    v1::DeviceList::Range& all = *(*spec_.mutable_device_lists())["all"].mutable_range();
+    all.set_start(0);
+    all.set_count(4);
+  }
+
+  // The names of the hosts that are added.
+  std::vector<std::string> Added() {
+    v1::StateSpec spec = spec_;
+    AddNamedWorkers(spec, &workers_);
+    std::vector<std::string> names;
+    for (int h = spec_.topology().hosts_size(); h < spec.topology().hosts_size(); ++h) {
+      names.push_back(spec.topology().hosts(h).name());
+    }
+    domains_ = spec.topology().domains_size() - spec_.topology().domains_size();
+    return names;
+  }
+  using Names = std::vector<std::string>;
+
+  const planner::Topology workers_ = Workers(100);
+  v1::StateSpec spec_;
+  int domains_ = 0;  // that were added
+};
+
+TEST_F(NewWorkersTest, AMoveAmongKnownHostsAddsNone) { EXPECT_EQ(Added(), Names()); }
+
+TEST_F(NewWorkersTest, OnlyHostsWithNamedDevicesAreAddedWithTheirRacks) {
+  (*spec_.mutable_device_lists())["more"].add_ids(41);
+  (*spec_.mutable_device_lists())["more"].add_ids(3);
+  EXPECT_EQ(Added(), Names({"host-20"}));
+  EXPECT_EQ(domains_, 1);
+}
+
+TEST_F(NewWorkersTest, EveryFormOfNamingDevicesCounts) {
+  v1::DeviceList::Range& range =
+      *(*spec_.mutable_shardings())["rows"].mutable_devices()->mutable_range();
+  range.set_start(2);
+  range.set_count(4);
+  spec_.add_arrays()->mutable_sharding()->mutable_boxes()->add_devices()->set_device(10);
+  spec_.add_arrays()->mutable_sharding()->mutable_devices()->add_ids(13);
+  EXPECT_EQ(Added(), Names({"host-2", "host-5", "host-6"}));
+}
+
+TEST_F(NewWorkersTest, RangesThatNoIdFitsAddNone) {
+  v1::DeviceList::Range& range = *(*spec_.mutable_device_lists())["all"].mutable_range();
+  range.set_start(std::numeric_limits<int64_t>::max());
+  range.set_count(2);
+  EXPECT_EQ(Added(), Names());
+  range.set_start(0);
+  range.set_count(-1);
+  EXPECT_EQ(Added(), Names());
+}
+
+TEST_F(NewWorkersTest, NoneAreAddedToATopologyThatNumbersDevicesItsOwnWay) {
+  (*spec_.mutable_device_lists())["more"].add_ids(41);
+  spec_.mutable_topology()->mutable_hosts(0)->set_device_ids(0, 1);
+  spec_.mutable_topology()->mutable_hosts(0)->set_device_ids(1, 0);
+  EXPECT_EQ(Added(), Names());
+}
+
+TEST_F(NewWorkersTest, AllCanBeAdded) {
+  v1::Topology topology = spec_.topology();
+  AddAllWorkers(topology, &workers_);
+  EXPECT_EQ(topology.hosts_size(), 100);
+  EXPECT_EQ(topology.domains_size(), 101);
+}
+
+}  // namespace
+}  // namespace remesh::server
