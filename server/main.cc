@@ -32,6 +32,7 @@
 #include "service/process/signals.h"
 #include "service/process/thread_limits.h"
 #include "service/rpc/audit_log.h"
+#include "service/rpc/handler_interceptors.h"
 #include "service/settings/read_settings.h"
 
 namespace remesh::server {
@@ -105,7 +106,8 @@ Server::Options WithInterceptors(Server::Options options,
     creators.push_back(service::AuditLog::NewInterceptors(audit));
     // First: the others see the status that it gives.
     creators.insert(creators.begin(), service::HeldRequests::Limit(requests, CallerOf, bytes));
-    builder.experimental().SetInterceptorCreators(std::move(creators));
+    builder.experimental().SetInterceptorCreators(
+        service::HandlerInterceptors::LeaveToHandlers({Server::kBusyMethod}, std::move(creators)));
   };
   return options;
 }

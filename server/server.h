@@ -24,6 +24,10 @@ namespace remesh::server {
 // Serves every service of remesh-server, with health and reflection, on one port and in process.
 class Server {
  public:
+  // Messages of its streams come by the ten thousand a second, so its handler runs the interceptors
+  // of its calls, if they are left to it (service::HandlerInterceptors).
+  static constexpr char kBusyMethod[] = "/remesh.v1.WorkerService/Attach";
+
   struct Options {
     std::string listen_address = "127.0.0.1:0";
     int connections_per_address = 256;

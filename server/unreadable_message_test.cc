@@ -18,13 +18,15 @@
 #include "server/testing/server_fixture.h"
 #include "service/front/held_requests.h"
 #include "service/rpc/audit_log.h"
+#include "service/rpc/handler_interceptors.h"
 
 namespace remesh::server {
 namespace {
 
 constexpr char kAttach[] = "/remesh.v1.WorkerService/Attach";
 
-class UnreadableMessageTest : public ServerFixture {
+// Whether the interceptors are left to the handler of Attach, as in main(), or gRPC runs them.
+class UnreadableMessageTest : public ServerFixture, public testing::WithParamInterface<bool> {
  protected:
   // A server with the interceptors that look at requests, in the order of main().
   UnreadableMessageTest() {
@@ -37,10 +39,13 @@ class UnreadableMessageTest : public ServerFixture {
     options.extend = [log = *log](grpc::ServerBuilder& builder) {
       auto held = std::make_shared<service::HeldRequests>(
           service::HeldRequests::Limits{.all = 1 << 30, .of_caller = 1 << 30});
-      std::vector<std::unique_ptr<grpc::experimental::ServerInterceptorFactoryInterface>> creators;
+      service::HandlerInterceptors::Creators creators;
       creators.push_back(service::HeldRequests::Limit(held, CallerOf, nullptr));
       creators.push_back(service::AuditLog::NewInterceptors(log));
-      builder.experimental().SetInterceptorCreators(std::move(creators));
+      absl::flat_hash_set<std::string> left;
+      if (GetParam()) left.insert(Server::kBusyMethod);
+      builder.experimental().SetInterceptorCreators(
+          service::HandlerInterceptors::LeaveToHandlers(left, std::move(creators)));
     };
     audited_ = *Server::Start(std::move(options), *core_);
   }
@@ -70,7 +75,7 @@ class UnreadableMessageTest : public ServerFixture {
 };
 
 // Regression: the stream ended with OK, and the log said nothing.
-TEST_F(UnreadableMessageTest, AMessageThatCannotBeParsedEndsTheStreamWithAnError) {
+TEST_P(UnreadableMessageTest, AMessageThatCannotBeParsedEndsTheStreamWithAnError) {
   const Outcome outcome = Attach("\x07not protobuf");
   EXPECT_EQ(outcome.status.code(), absl::StatusCode::kInvalidArgument) << outcome.status;
   EXPECT_EQ(outcome.status.message(), "the request is not a remesh.v1.AttachRequest");
@@ -82,7 +87,7 @@ TEST_F(UnreadableMessageTest, AMessageThatCannotBeParsedEndsTheStreamWithAnError
   EXPECT_EQ(outcome.audit["reason"], "REQUEST_UNREADABLE") << outcome.audit;
 }
 
-TEST_F(UnreadableMessageTest, AMessageThatWouldTakeTooMuchMemoryEndsTheStreamWithAnError) {
+TEST_P(UnreadableMessageTest, AMessageThatWouldTakeTooMuchMemoryEndsTheStreamWithAnError) {
   v1::Register one;
   one.add_manifests();
   const std::string manifest =
@@ -101,20 +106,22 @@ TEST_F(UnreadableMessageTest, AMessageThatWouldTakeTooMuchMemoryEndsTheStreamWit
 }
 
 // By gRPC itself, before any code of ours sees it.
-TEST_F(UnreadableMessageTest, AMessageLongerThanAllowedEndsTheStreamWithAnError) {
+TEST_P(UnreadableMessageTest, AMessageLongerThanAllowedEndsTheStreamWithAnError) {
   v1::AttachRequest request;
   request.mutable_register_()->set_host(std::string(17 << 20, 'x'));
   const Outcome outcome = Attach(request.SerializeAsString());
   EXPECT_EQ(outcome.status.code(), absl::StatusCode::kResourceExhausted) << outcome.status;
 }
 
-TEST_F(UnreadableMessageTest, AStreamThatEndsWithoutAMessageIsNotRefused) {
+TEST_P(UnreadableMessageTest, AStreamThatEndsWithoutAMessageIsNotRefused) {
   const auto stub = v1::WorkerService::NewStub(audited_->InProcessChannel());
   grpc::ClientContext context;
   const auto stream = stub->Attach(&context);
   EXPECT_TRUE(stream->WritesDone());
   EXPECT_TRUE(stream->Finish().ok());
 }
+
+INSTANTIATE_TEST_SUITE_P(InterceptorsLeftToTheHandler, UnreadableMessageTest, testing::Bool());
 
 }  // namespace
 }  // namespace remesh::server

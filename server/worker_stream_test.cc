@@ -25,10 +25,11 @@ class OneStream : public v1::WorkerService::CallbackService {
       grpc::CallbackServerContext*) override {
     // Destroyed with the stream.
     const auto ended = std::shared_ptr<void>(nullptr, [this](void*) { ended_.Notify(); });
-    stream_ = WorkerStream::Start(core_, "caller", budget_, [this, ended](const std::string&) {
+    const auto admit = [this, ended](const std::string&) {
       ++registers_;
       return WorkerStream::Proof::kNone;
-    });
+    };
+    stream_ = WorkerStream::Start(core_, "caller", budget_, admit, /*interceptors=*/{});
     called_ = true;
     return stream_;
   }

@@ -3,8 +3,11 @@
 
 #include <grpcpp/support/server_callback.h>
 
+#include <utility>
+
 #include "absl/status/status.h"
 #include "service/rpc/error_info.h"
+#include "service/rpc/handler_interceptors.h"
 
 namespace remesh::server {
 
@@ -22,10 +25,14 @@ class RefusedStream : public grpc::ServerWriteReactor<T> {
 template <typename Request, typename Response>
 class RefusedBidiStream : public grpc::ServerBidiReactor<Request, Response> {
  public:
-  explicit RefusedBidiStream(const absl::Status& status) {
-    this->Finish(service::StatusToGrpc(status));
+  RefusedBidiStream(const absl::Status& status, service::HandlerInterceptors interceptors)
+      : interceptors_(std::move(interceptors)) {
+    this->Finish(interceptors_.OnFinish(service::StatusToGrpc(status)));
   }
   void OnDone() override { delete this; }
+
+ private:
+  const service::HandlerInterceptors interceptors_;
 };
 
 }  // namespace remesh::server

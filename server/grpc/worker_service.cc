@@ -15,8 +15,12 @@ using grpc::ServerUnaryReactor;
 
 grpc::ServerBidiReactor<v1::AttachRequest, v1::AttachResponse>* WorkerService::Attach(
     CallbackServerContext* context) {
+  service::HandlerInterceptors interceptors = service::HandlerInterceptors::Take(*context);
   const absl::Status status = backend_.Authorize(*context, "Attach", "");
-  if (!status.ok()) return new RefusedBidiStream<v1::AttachRequest, v1::AttachResponse>(status);
+  if (!status.ok()) {
+    return new RefusedBidiStream<v1::AttachRequest, v1::AttachResponse>(status,
+                                                                        std::move(interceptors));
+  }
   // The context outlives the stream. Streams take turns beside the calls, so that the calls of its
   // own address keep no worker waiting. Workers that share an identity are told apart by address.
   return WorkerStream::Start(
@@ -27,7 +31,8 @@ grpc::ServerBidiReactor<v1::AttachRequest, v1::AttachResponse>* WorkerService::A
         RETURN_IF_ERROR(backend_.Authorize(*context, "Attach", service::Resource{.host = host}));
         const bool named = WorkerOf(service::IdentityOf(*context).name) == host;
         return named ? WorkerStream::Proof::kCertificate : WorkerStream::Proof::kNone;
-      });
+      },
+      std::move(interceptors));
 }
 
 ServerUnaryReactor* WorkerService::ListWorkers(CallbackServerContext* context,

@@ -31,9 +31,10 @@ absl::Status WorkerTooFast() {
 }  // namespace
 
 WorkerStream* WorkerStream::Start(Core& core, std::string caller,
-                                  std::shared_ptr<WriteBudget> budget, Admit admit) {
-  std::shared_ptr<WorkerStream> stream(
-      new WorkerStream(core, std::move(caller), std::move(budget), std::move(admit)));
+                                  std::shared_ptr<WriteBudget> budget, Admit admit,
+                                  service::HandlerInterceptors interceptors) {
+  std::shared_ptr<WorkerStream> stream(new WorkerStream(core, std::move(caller), std::move(budget),
+                                                        std::move(admit), std::move(interceptors)));
   stream->self_ = stream;
   core.OpenStream(stream, stream->caller_);
   return stream.get();
@@ -91,6 +92,7 @@ void WorkerStream::Enqueue(Command command, size_t bytes) {
 void WorkerStream::Close(const absl::Status& status) { EndWith(status); }
 
 void WorkerStream::OnReadDone(bool ok) {
+  interceptors_.OnRead(ok ? &incoming_ : nullptr);
   if (!ok) return Leave(absl::OkStatus());
   if (ending()) return;  // what it still says does not count
   const size_t bytes = incoming_.ByteSizeLong();
@@ -199,7 +201,8 @@ void WorkerStream::OnCancel() { Leave(absl::CancelledError("the worker hung up")
 
 void WorkerStream::OnDone() {
   Leave(absl::OkStatus());
-  self_ = nullptr;  // may be the last owner
+  interceptors_ = {};  // before the context goes; tasks of the core may hold the stream longer
+  self_ = nullptr;     // may be the last owner
 }
 
 // Drops the commands that wait. They would stay in memory for as long as the worker does not read,
@@ -232,12 +235,13 @@ void WorkerStream::Proceed(absl::ReleasableMutexLock& lock) {
     if (made_left_ > 0) --made_left_;
     queued_bytes_ -= std::min(queued_bytes_, outgoing_.ByteSizeLong());
     lock.Release();
+    interceptors_.OnWrite(outgoing_);
     StartWrite(&outgoing_);
   } else if (end_ && holds_ == 0) {
     finished_ = true;
     const grpc::Status status = service::StatusToGrpc(*end_);
     lock.Release();
-    Finish(status);
+    Finish(interceptors_.OnFinish(status));
   }
 }
 

@@ -17,6 +17,7 @@
 #include "remesh/v1/worker.pb.h"
 #include "server/core.h"
 #include "server/grpc/write_budget.h"
+#include "service/rpc/handler_interceptors.h"
 
 namespace remesh::server {
 
@@ -34,7 +35,7 @@ class WorkerStream : public grpc::ServerBidiReactor<v1::AttachRequest, v1::Attac
   enum class Proof { kNone, kCertificate };
   using Admit = absl::AnyInvocable<absl::StatusOr<Proof>(const std::string& host)>;
   static WorkerStream* Start(Core& core, std::string caller, std::shared_ptr<WriteBudget> budget,
-                             Admit admit);
+                             Admit admit, service::HandlerInterceptors interceptors);
 
   bool Begin(StreamId stream) override;
   void Send(v1::AttachResponse message) override;
@@ -49,11 +50,13 @@ class WorkerStream : public grpc::ServerBidiReactor<v1::AttachRequest, v1::Attac
  private:
   using Command = std::variant<v1::AttachResponse, LaterCommands>;
 
-  WorkerStream(Core& core, std::string caller, std::shared_ptr<WriteBudget> budget, Admit admit)
+  WorkerStream(Core& core, std::string caller, std::shared_ptr<WriteBudget> budget, Admit admit,
+               service::HandlerInterceptors interceptors)
       : core_(core),
         caller_(std::move(caller)),
         budget_(std::move(budget)),
-        admit_(std::move(admit)) {}
+        admit_(std::move(admit)),
+        interceptors_(std::move(interceptors)) {}
 
   // Reads the next message, unless the stream has begun to end.
   void ReadNext();
@@ -78,6 +81,7 @@ class WorkerStream : public grpc::ServerBidiReactor<v1::AttachRequest, v1::Attac
   const std::string caller_;
   const std::shared_ptr<WriteBudget> budget_;
   Admit admit_;
+  service::HandlerInterceptors interceptors_;
   StreamId id_ = 0;  // set when the stream begins, before anything is read
   std::shared_ptr<WorkerStream> self_;
   v1::AttachRequest incoming_;     // belongs to the read under way
