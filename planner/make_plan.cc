@@ -25,7 +25,22 @@ void KeepBounds(Routings& routings) {
   routings.routes = {.t = routings.routes.t};
 }
 
-// Runs the floors one after another. `request` has its target order.
+// With more moves than this they are dealt out to NICs only once: another time would take long, and
+// the routes would have to be kept until then.
+constexpr size_t kMovesToDealAgain = size_t{1} << 19;
+// The part of the time that a small fraction of the messages is worth.
+constexpr double kMoreMessagesWorth = 0.1;
+
+// Whether `other` is faster by more than its messages are worth: twice as many a thirtieth.
+bool IsBetter(const Timeline& other, const Timeline& first) {
+  if (other.is_good != first.is_good) return other.is_good;
+  const auto more = static_cast<double>(other.messages - first.messages);
+  const auto all = static_cast<double>(other.messages + first.messages);
+  return other.predicted_seconds < first.predicted_seconds * (1 - kMoreMessagesWorth * more / all);
+}
+
+// Runs the floors one after another. Where messages cost much, tries another way of dealing moves
+// out to NICs too. `request` has its target order.
 absl::StatusOr<Plan> PlanOf(const ReshardRequest& request, std::vector<int64_t> target_order,
                             Budget& budget) {
   const Strategy strategy = request.options.strategy;
@@ -36,12 +51,25 @@ absl::StatusOr<Plan> PlanOf(const ReshardRequest& request, std::vector<int64_t> 
   RETURN_IF_ERROR(budget.Check());
   Routings routings = MakeRoutings(strategy, atoms, demand, network, budget);
   RETURN_IF_ERROR(budget.Check());
-  Moves moves = MakeMoves(strategy, atoms, demand, routings, network, budget);
-  RETURN_IF_ERROR(budget.Check());
-  demand = {};
-  KeepBounds(routings);
-  ASSIGN_OR_RETURN(const TimedMoves timed,
-                   MakeTimeline(request, atoms, std::move(moves), network, budget));
+  bool may_deal_again = false;
+  const auto free_routes = [&] {
+    demand = {};
+    KeepBounds(routings);
+  };
+  const auto timed_moves = [&](Dealing dealing) -> absl::StatusOr<TimedMoves> {
+    Moves moves = MakeMoves(strategy, atoms, demand, routings, network, budget, dealing);
+    RETURN_IF_ERROR(budget.Check());
+    may_deal_again = strategy == Strategy::kOptimal && moves.moves.size() <= kMovesToDealAgain;
+    if (!may_deal_again) free_routes();
+    return MakeTimeline(request, atoms, std::move(moves), network, budget);
+  };
+  ASSIGN_OR_RETURN(TimedMoves timed, timed_moves(Dealing::kInSequence));
+  if (timed.timeline.is_dear && may_deal_again) {
+    absl::StatusOr<TimedMoves> other = timed_moves(Dealing::kStaggered);
+    RETURN_IF_ERROR(budget.Check());
+    if (other.ok() && IsBetter(other->timeline, timed.timeline)) timed = *std::move(other);
+  }
+  free_routes();
   RETURN_IF_ERROR(budget.Check());
   const Figures figures =
       MakeFigures(atoms, routings, timed.segments, timed.timeline, network, budget);

@@ -97,7 +97,7 @@ Moves MakeGatherMoves(const Atoms& atoms, const Network& network, Budget& budget
 }
 
 Moves MovesOf(Strategy strategy, const Atoms& atoms, const DemandClasses& demand,
-              const RoutePlan& routes, const Network& network, Budget& budget) {
+              const RoutePlan& routes, const Network& network, Budget& budget, Dealing dealing) {
   switch (strategy) {
     case Strategy::kP2p:
       return MakeP2pMoves(atoms, network, budget);
@@ -106,14 +106,14 @@ Moves MovesOf(Strategy strategy, const Atoms& atoms, const DemandClasses& demand
     case Strategy::kOptimal:
       break;
   }
-  return MakeOptimalMoves(atoms, demand, routes, network, budget);
+  return MakeOptimalMoves(atoms, demand, routes, network, budget, dealing);
 }
 
 }  // namespace
 
 Moves MakeMoves(Strategy strategy, const Atoms& atoms, const DemandClasses& demand,
-                const Routings& routings, const Network& network, Budget& budget) {
-  Moves moves = MovesOf(strategy, atoms, demand, routings.routes, network, budget);
+                const Routings& routings, const Network& network, Budget& budget, Dealing dealing) {
+  Moves moves = MovesOf(strategy, atoms, demand, routings.routes, network, budget, dealing);
   moves.slack_bits = SlackBits(routings.hosts.t0, network);
   return moves;
 }

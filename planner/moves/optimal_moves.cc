@@ -49,8 +49,9 @@ size_t ExpectedMoves(const Atoms& atoms, const std::vector<Segment>& segments, B
 }
 
 std::vector<Move> MovesOf(const Atoms& atoms, const RoutedSegments& routed, const Rational& t,
-                          const Network& network, std::vector<bool> crowded, Budget& budget) {
-  Striping striping(network);
+                          const Network& network, std::vector<bool> crowded, Dealing dealing,
+                          Budget& budget) {
+  Striping striping(network, dealing);
   const size_t expected = ExpectedMoves(atoms, routed.segments, budget);
   SegmentMover mover(atoms, routed.segments, network, striping, std::move(crowded), expected);
   for (size_t s = 0; s < routed.segments.size(); ++s) {
@@ -68,17 +69,17 @@ std::vector<Move> MovesOf(const Atoms& atoms, const RoutedSegments& routed, cons
 }  // namespace
 
 Moves MakeOptimalMoves(const Atoms& atoms, const DemandClasses& demand, const RoutePlan& routes,
-                       const Network& network, Budget& budget) {
+                       const Network& network, Budget& budget, Dealing dealing) {
   RoutedSegments routed = CutTapes(atoms, demand, routes.routes, budget);
   Moves moves;
   if (budget.SpentNow()) return moves;
-  moves.moves = MovesOf(atoms, routed, routes.t, network, {}, budget);
+  moves.moves = MovesOf(atoms, routed, routes.t, network, {}, dealing, budget);
   if (budget.SpentNow()) return moves;
   std::vector<bool> crowded = CrowdedHosts(moves.moves, routes.t, network, budget);
   if (budget.SpentNow()) return moves;
   if (std::find(crowded.begin(), crowded.end(), true) != crowded.end()) {
     moves.moves = std::vector<Move>();
-    moves.moves = MovesOf(atoms, routed, routes.t, network, std::move(crowded), budget);
+    moves.moves = MovesOf(atoms, routed, routes.t, network, std::move(crowded), dealing, budget);
   }
   moves.segments = std::move(routed.segments);
   return moves;

@@ -39,8 +39,8 @@ std::vector<Served> FlowOf(const TransportationProblem& problem, const Rational&
 
 }  // namespace
 
-Striping::Striping(const Network& network)
-    : network_(network), masks_of_host_(network.hosts.size()) {
+Striping::Striping(const Network& network, Dealing dealing)
+    : network_(network), dealing_(dealing), masks_of_host_(network.hosts.size()) {
   for (size_t nic = 0; nic < network.nics.size(); ++nic) Intern({{static_cast<int32_t>(nic)}, 1});
 }
 
@@ -102,7 +102,10 @@ void Striping::SolveHost(int32_t host, Direction direction, const Rational& t) {
     TransportationProblem::Bins bins;
     for (int32_t nic : masks_[mask].nics) bins.push_back(nic - node.nics.front());
     problem.items.push_back(
-        {.demand = demand.bits, .bins = std::move(bins), .preferred = masks_[mask].preferred});
+        {.demand = demand.bits,
+         .bins = std::move(bins),
+         .even = dealing_ == Dealing::kStaggered && masks_[mask].nics.size() > 1,
+         .preferred = masks_[mask].preferred});
   }
   if (demands.empty()) return;
   problem.capacity.assign(node.nics.size(), node.nic_capacity);
@@ -138,6 +141,26 @@ void Striping::SolveHost(int32_t host, Direction direction, const Rational& t) {
     if (excess_first) std::rotate(shares.begin(), shares.begin() + own, shares.end());
     excess_first = !excess_first;
   }
+  if (dealing_ == Dealing::kStaggered && direction == Direction::kIn) Stagger(demands);
+}
+
+// Turns the shares of demands that are split by different fractions of a share.
+void Striping::Stagger(const std::vector<Demand*>& demands) {
+  const auto is_split = [](const Demand* demand) { return demand->shares.size() > 1; };
+  const int64_t count = std::count_if(demands.begin(), demands.end(), is_split);
+  int64_t i = 0;
+  for (Demand* demand : demands) {
+    if (!is_split(demand)) continue;
+    Turn(demand->shares, MulDiv(demand->shares.front().left, i++, count));
+  }
+}
+
+// Moves the first bits, of the first share, to the end.
+void Striping::Turn(std::vector<Share>& shares, int64_t bits) {
+  if (bits == 0) return;
+  const int32_t nic = shares.front().nic;
+  shares.front().left -= bits;
+  shares.push_back({nic, bits});
 }
 
 Striping::Taken Striping::Take(Direction direction, int32_t mask, int64_t bits, int64_t unit) {

@@ -15,6 +15,14 @@ namespace remesh::planner {
 
 enum class Direction : int8_t { kOut = 0, kIn = 1 };
 
+// How demands are dealt out to NICs where several may carry them. In sequence to as few as possible:
+// mostly this makes the fewest pairs of devices, but demands of a host that are alike all end a NIC's
+// share at one place, and the device that sends that place sends it to NICs on both sides of the end,
+// once for each demand. Staggered, every NIC of a demand carries as much of it as others, and alike
+// demands that enter a host end their shares at different places. That makes more pairs in all, but
+// no device has many more of them than others.
+enum class Dealing : int8_t { kInSequence, kStaggered };
+
 // Shares a host's traffic among its NICs, separately for each direction. Traffic with the same mask
 // forms one demand; its mask is the set of NICs that may carry it without a copy inside the host
 // (NICs of devices that hold it, or need it). A transportation problem of masks into NICs of
@@ -24,7 +32,7 @@ enum class Direction : int8_t { kOut = 0, kIn = 1 };
 // any transfer is split between NICs.
 class Striping {
  public:
-  explicit Striping(const Network& network);
+  explicit Striping(const Network& network, Dealing dealing = Dealing::kInSequence);
 
   // The mask of a set of devices of one host. Uses the NICs of `some` first, because `others` get
   // the bytes one hop later. REQUIRES: not empty, all carry.
@@ -57,6 +65,8 @@ class Striping {
   };
   Demand& DemandOf(Direction direction, int32_t mask);
   void SolveHost(int32_t host, Direction direction, const Rational& t);
+  static void Stagger(const std::vector<Demand*>& demands);
+  static void Turn(std::vector<Share>& shares, int64_t bits);
   // NICs of a mask, the preferred ones first.
   struct Mask {
     std::vector<int32_t> nics;
@@ -70,6 +80,7 @@ class Striping {
   int32_t Intern(Mask mask);
 
   const Network& network_;
+  const Dealing dealing_;
   std::vector<Mask> masks_;  // mask i < number of NICs: NIC i alone
   absl::flat_hash_map<Mask, int32_t> mask_of_;
   std::vector<std::vector<int32_t>> masks_of_host_;

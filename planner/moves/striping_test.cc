@@ -58,6 +58,27 @@ TEST_F(StripingTest, NothingIsStagedWhereTimeAllows) {
   EXPECT_EQ(Dealt(Direction::kOut, 100, 0, {100, 1}), (std::vector<int64_t>{100, 0}));
 }
 
+// Dealt in sequence, both would end a NIC's share in the middle.
+TEST_F(StripingTest, StaggeredSharesEndAtDifferentPlaces) {
+  const Network network = testing::MakeTestNetwork(2, 4, 4);
+  Striping striping(network, Dealing::kStaggered);
+  const std::vector<int32_t> left = {0, 1}, right = {2, 3};
+  const int32_t masks[] = {striping.MaskOf(left), striping.MaskOf(right)};
+  for (const int32_t mask : masks) striping.AddDemand(Direction::kIn, mask, 100);
+  striping.Solve({0, 1});
+  using Shares = std::vector<std::pair<int32_t, int64_t>>;
+  const auto dealt = [&](int32_t mask) {
+    Shares shares;
+    for (int64_t rest = 100; rest > 0; rest -= shares.back().second) {
+      const Striping::Taken taken = striping.Take(Direction::kIn, mask, rest, 1);
+      shares.emplace_back(taken.nic, taken.bits);
+    }
+    return shares;
+  };
+  EXPECT_EQ(dealt(masks[0]), (Shares{{0, 50}, {1, 50}}));
+  EXPECT_EQ(dealt(masks[1]), (Shares{{2, 25}, {3, 50}, {2, 25}}));
+}
+
 TEST_F(StripingTest, WhatIsTooMuchGoesToTheOtherNic) {
   EXPECT_EQ(Dealt(Direction::kIn, 100, 0, {70, 1}), (std::vector<int64_t>{70, 30}));
 }

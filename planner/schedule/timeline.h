@@ -48,6 +48,8 @@ struct Timeline {
   int64_t messages = 0;             // ordered device pairs that exchange bytes, summed over windows
   double predicted_seconds = 0;     // see cost_model.h
   double schedule_seconds = 0;      // the same, as if messages cost nothing beside their bytes
+  bool is_good = false;             // whether schedule_seconds are about those of the busiest link
+  bool is_dear = false;             // whether a long plan's messages make it much slower than that
   std::vector<int64_t> peak_bytes;  // per device: see memory.h
 };
 

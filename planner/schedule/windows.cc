@@ -54,6 +54,8 @@ constexpr size_t kPairsForLarger = size_t{1} << 15;
 // Where messages make a plan take this many times as long as its busiest link, more numbers of
 // rounds are tried.
 constexpr double kDear = 1.08;
+// Where they make a long plan take this many times as long, other moves may do better.
+constexpr double kDearest = 1.10;
 // With more pairs of devices than this one number of rounds takes seconds to try.
 constexpr size_t kPairsForMore = size_t{1} << 20;
 
@@ -245,6 +247,9 @@ class Scheduler {
     timeline.schedule = best_->schedule;
     timeline.predicted_seconds = best_->prediction.seconds;
     timeline.schedule_seconds = best_->prediction.schedule_seconds;
+    timeline.is_good = IsGood();
+    timeline.is_dear =
+        !IsShort(bound_, schedule_.hops) && timeline.predicted_seconds > bound_ * kDearest;
     SetRounds(best_->round_of);
     CutOff(best_->pieces, moves_.moves);
     if (budget_.SpentNow()) return std::nullopt;

@@ -135,8 +135,7 @@ HOSTS_COLUMNS = [
 
 HOSTS_MISSES = """Predictions are over the limit, even with a thread for each device, where relays
 need many parts to keep their filling within 2 % and some device has a message of each of many pairs
-in every part: in Kimi-K2 on hosts of 64, NICs that send what the NICs of some 60 other devices of
-their host have no room for. *One message a pair* is what the busiest NIC would take with one
+in every part. *One message a pair* is what the busiest NIC would take with one
 message for each of its pairs in the whole plan: where that is within the limit, the pairs alone do
 not force the prediction over it."""
 
