@@ -23,8 +23,8 @@ constexpr int kDraws = 16;
 
 // How far figures may be apart, as a fraction of the least. The law is 1 % of the prediction and
 // 5 % of the messages. Known to miss it, with the most that was seen:
-// - messages of growth in place, 22 %: how deep relay trees are depends on the numbering, and parts
-//   follow from that;
+// - messages of growth in place on hosts of up to 16, 22 %: how deep relay trees are depends on the
+//   numbering, and parts follow from that;
 // - both of Llama-405B that shrinks in place on hosts of 72, 3.0 % and 96 %, in 0.1 s: the trees of
 //   some numberings are deeper and need twice the pairs of devices;
 // - both where hosts of 72 cut through groups of 8 or 16 GPUs: messages of DeepSeek-V3 10.4 %,
@@ -34,8 +34,10 @@ struct Limits {
   double messages = 0.05;
 };
 constexpr Limits kMoreMessages = {.messages = 0.25};
+constexpr Limits kSomeMoreMessages = {.messages = 0.13};
 constexpr Limits kDeepTrees = {.messages = 0.21};
-constexpr Limits kCutThroughGroups = {.seconds = 0.015, .messages = 0.11};
+constexpr Limits kCutThroughGroups = {.messages = 0.11};
+constexpr Limits kLongCutThroughGroups = {.seconds = 0.015, .messages = 0.11};
 constexpr Limits kShort = {.seconds = 0.035, .messages = 1.0};
 
 struct Case {
@@ -71,14 +73,18 @@ std::vector<Case> Cases() {
   for (const int64_t devices : {1, 4, 8, 16, 64, 72}) {
     cases.push_back({"flat", Flat, devices});
     cases.push_back({"Qwen3-32B", Qwen, devices});
-    cases.push_back({"Llama-70B grows", Llama70bGrows, devices, kMoreMessages});
+    const Limits grown = devices < 16    ? kMoreMessages
+                         : devices == 16 ? kSomeMoreMessages
+                                         : Limits{};
+    cases.push_back({"Llama-70B grows", Llama70bGrows, devices, grown});
   }
-  cases.push_back({"Llama-405B grows", Llama405bGrows, 8, kDeepTrees});
+  cases.push_back({"Llama-405B grows", Llama405bGrows, 8, kSomeMoreMessages});
   cases.push_back({"Llama-405B grows", Llama405bGrows, 16, kDeepTrees});
   cases.push_back({"Llama-405B shrinks", Llama405bShrinks, 64});
   cases.push_back({"Llama-405B shrinks", Llama405bShrinks, 72, kShort});
   cases.push_back({"DeepSeek-V3", DeepSeek, 72, kCutThroughGroups});
-  cases.push_back({"Llama-405B grows elsewhere", Llama405bGrowsElsewhere, 72, kCutThroughGroups});
+  cases.push_back(
+      {"Llama-405B grows elsewhere", Llama405bGrowsElsewhere, 72, kLongCutThroughGroups});
   return cases;
 }
 
