@@ -51,6 +51,8 @@ absl::StatusOr<Plan> PlanOf(const ReshardRequest& request, std::vector<int64_t> 
   RETURN_IF_ERROR(budget.Check());
   Routings routings = MakeRoutings(strategy, atoms, demand, network, budget);
   RETURN_IF_ERROR(budget.Check());
+  // Before more memory is taken: the routes say how many bits a class has.
+  demand.classes = std::vector<DemandClass>();
   bool may_deal_again = false;
   const auto free_routes = [&] {
     demand = {};

@@ -67,8 +67,7 @@ class TapeCutter {
       int64_t hi = tape.bits;
       if (c + 1 < route.size()) {
         const int64_t wanted =
-            MulDiv(route[c].end, progress.bits, demand_.classes[class_index].bits) -
-            progress.cut_bits[c];
+            MulDiv(route[c].end, progress.bits, route.back().end) - progress.cut_bits[c];
         const int64_t unit = tape.unit_bits;
         hi = std::clamp((wanted + unit / 2) / unit * unit, lo, tape.bits);
         progress.cut_bits[c] += hi;

@@ -51,6 +51,7 @@ Routings MakeRoutings(Strategy strategy, const Atoms& atoms, const DemandClasses
   Routings routings = BoundRoutings(atoms, demand, network, budget);
   if (strategy != Strategy::kOptimal || budget.SpentNow()) return routings;
   routings.routes = MakeRoutes(demand, routings, network, budget);
+  routings.hosts.sent = std::vector<Served>();  // the routes say it
   return routings;
 }
 
