@@ -88,9 +88,9 @@ class Flow {
       fixed.push_back(item.even);
     }
     // What only the search needs, for as much is needed now.
-    bin_edges_ = {};
-    edge_item_ = {};
-    cursor_ = {};
+    bin_edges_ = std::vector<int64_t>();
+    edge_item_ = std::vector<int32_t>();
+    cursor_ = std::vector<int64_t>();
     CancelCycles(edge_bin_, first_edge_, bins_, fixed, flow_, budget_);
     std::vector<Served> flow;
     Reserve(flow, items_);
