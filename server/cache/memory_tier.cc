@@ -116,6 +116,8 @@ std::pair<const MemoryTier::Name*, EvictionCause> MemoryTier::NextToEvict(
     const bool old = now - name.listed.facts.used > limits_.max_age;
     if (!many_bytes && !many_names && !old) return {};  // later names are younger
     if (key == spared || name.kept()) continue;
+    const bool used_last = order == by_use_.rbegin()->first;
+    if (used_last && limits_.max_bytes > 0 && !many_names && !old) continue;
     return {&name, many_bytes   ? EvictionCause::kBytes
                    : many_names ? EvictionCause::kEntries
                                 : EvictionCause::kAge};

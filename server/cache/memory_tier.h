@@ -49,7 +49,8 @@ class MemoryTier {
   void SetAhead(Name& name, const std::string& caller);
 
   // The name that must go next to keep within the limits, with the cause; null when none must.
-  // Never `spared`.
+  // Never `spared`. The one that was used last stays though it takes more than max_bytes, unless
+  // that is 0: it is probably asked for next, and to read it from disk takes more memory still.
   std::pair<const Name*, EvictionCause> NextToEvict(absl::Time now,
                                                     const std::string& spared) const;
 

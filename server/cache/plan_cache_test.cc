@@ -45,6 +45,19 @@ TEST(PlanCacheTest, MissThenHitThenIsomorphic) {
   EXPECT_EQ(stats.memory().entries(), 2);
 }
 
+// Regression: a plan larger than the cache was evicted at once, and so was read from disk and
+// checked again by each start of its move.
+TEST(PlanCacheTest, ThePlanUsedLastStaysHoweverLarge) {
+  PlanCache cache(/*max_bytes=*/1);
+  const std::string first = Create(cache, SpecOfShape(8))->plan().name();
+  cache.Tick();
+  EXPECT_TRUE(cache.Find(first).ok());
+  const std::string second = Create(cache, SpecOfShape(12))->plan().name();
+  cache.Tick();
+  EXPECT_FALSE(cache.Find(first).ok());
+  EXPECT_TRUE(cache.Find(second).ok());
+}
+
 TEST(PlanCacheTest, TheLeastRecentlyUsedGoFirstButNeverPinnedOnes) {
   PlanCache probe(kPlenty);
   ASSERT_TRUE(Create(probe, SpecOfShape(8)).ok());
