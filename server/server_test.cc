@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "server/controller/values/names.h"
 #include "server/testing/server_fixture.h"
 
 namespace remesh::server {
