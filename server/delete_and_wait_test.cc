@@ -23,7 +23,7 @@ class DeleteAndWaitTest : public ServerFixture {
       answer.mutable_forgotten()->set_state_uid(command.forget_state().state_uid());
       absl::MutexLock lock(&mutex_);
       if (!confirms_) return true;
-      worker.Say(answer);
+      worker.Send(answer);
       return true;
     });
     CreateReadyState(kRows);

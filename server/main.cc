@@ -217,7 +217,7 @@ absl::Status Run(const Start& start) {
 int CheckJournalFile(const std::string& path) {
   const absl::StatusOr<std::string> text = DescribeJournal(path);
   if (text.ok()) std::cout << *text << std::flush;
-  if (!text.ok()) service::SayLast("remesh-server", text.status());
+  if (!text.ok()) service::LogLast("remesh-server", text.status());
   return text.ok() && std::cout ? 0 : 1;
 }
 
@@ -241,7 +241,7 @@ int Main(int argc, char** argv) {
   if (read.exit_code) return *read.exit_code;
   const absl::Status status = Run({read, settings, options});
   if (status.ok()) return 0;
-  service::SayLast("remesh-server", status);
+  service::LogLast("remesh-server", status);
   return absl::IsInvalidArgument(status) ? 2 : 1;
 }
 

@@ -270,7 +270,7 @@ v1::Register Worker::Identity() const {
 
 Agent::Ports Worker::MakePorts() {
   Agent::Ports ports;
-  ports.say = [this](const v1::AttachRequest& message) { link_->Say(message); };
+  ports.send = [this](const v1::AttachRequest& message) { link_->Send(message); };
   ports.disconnect = [this](const absl::Status& why) {
     service::LogError("the planner's commands are refused",
                       {{"server", options_.server_address}, {"error", why}});

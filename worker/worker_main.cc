@@ -93,7 +93,7 @@ int WorkerMain(int argc, char** argv, const std::vector<GpuKind>& gpus) {
   if (read.exit_code) return *read.exit_code;
   const absl::Status status = Run(read, settings, options);
   if (status.ok()) return 0;
-  service::SayLast("remesh-worker", status);
+  service::LogLast("remesh-worker", status);
   return absl::IsInvalidArgument(status) ? 2 : 1;
 }
 

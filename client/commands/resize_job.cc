@@ -96,7 +96,7 @@ class ResizeWait {
   std::optional<absl::Status> Look(const std::optional<v1::World>& world) {
     if (!world) return AnswerUnknown(options_.scope(), " is not known any more");
     if (epoch_ == 0) epoch_ = world->epoch();
-    if (world->epoch() != epoch_) return SayNext(*world);
+    if (world->epoch() != epoch_) return ReportNext(*world);
     const v1::World::Waiting* const agreement = FindAgreement(*world);
     const bool returning = world->phase() == v1::World::RETURNING;
     const bool lives = returning || world->phase() == v1::World::FORMED;
@@ -114,7 +114,7 @@ class ResizeWait {
 
  private:
   // Of a world that ended between two looks.
-  absl::Status SayNext(const v1::World& next) const {
+  absl::Status ReportNext(const v1::World& next) const {
     if (IsTable(options_.format)) {
       std::cerr << "its next world has " << next.max_size() << " processes\n";
     }

@@ -85,7 +85,7 @@ Actions Controller::Handle(Event event, Moment now) {
 // Whatever may make a state READY touches it, for its watchers.
 Actions Controller::Finish(Outbox& out) {
   if (!machines_.leadership.behind()) machines_.states.CommitWrites(out.touched(), out);
-  machines_.watches.TellTouched(out);
+  machines_.watches.NotifyTouched(out);
   if (machines_.leadership.behind()) {
     machines_.states.deletions().EndCalls(machines_.leadership.CheckMayChange(), out);
     out.DropPersists();
@@ -135,7 +135,8 @@ void Controller::OnExecutionEnded(const ExecutionEnd& end, Moment now, Outbox& o
 
 void Controller::OnTick(Moment now, Outbox& out) {
   machines_.watches.OnTick(out);
-  if (const Timestamp pause = pause_.OnTick(now.steady); pause.count() > 0) Forgive(pause, out);
+  if (const Timestamp pause = pause_.OnTick(now.steady); pause.count() > 0)
+    ExtendDeadlines(pause, out);
   machines_.new_streams.OnTick(now.steady, out);
   DropSilentHosts(machines_, now, out);
   if (machines_.leadership.behind()) return;
@@ -147,15 +148,15 @@ void Controller::OnTick(Moment now, Outbox& out) {
 }
 
 // A worker whose messages were not read because the server itself stood still was not silent.
-void Controller::Forgive(Timestamp pause, Outbox& out) {
+void Controller::ExtendDeadlines(Timestamp pause, Outbox& out) {
   if (pause >= std::chrono::seconds(1)) {
     out.Warn(
         absl::StrCat("the server stood still for ", pause / std::chrono::milliseconds(1), " ms"));
   }
-  machines_.new_streams.Forgive(pause);
-  machines_.membership.Forgive(pause);
-  machines_.starts.Forgive(pause);
-  machines_.executions.Forgive(pause);
+  machines_.new_streams.ExtendDeadlines(pause);
+  machines_.membership.ExtendDeadlines(pause);
+  machines_.starts.ExtendDeadlines(pause);
+  machines_.executions.ExtendDeadlines(pause);
 }
 
 void Controller::OnPlanned(const Planned& planned, Moment now, Outbox& out) {

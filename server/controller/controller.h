@@ -47,7 +47,7 @@ class Controller {
   void OnDurable(const FollowUp& follow_up, Moment now, Outbox& out);
   void OnExecutionEnded(const ExecutionEnd& end, Moment now, Outbox& out);
   void OnTick(Moment now, Outbox& out);
-  void Forgive(Timestamp pause, Outbox& out);
+  void ExtendDeadlines(Timestamp pause, Outbox& out);
 
   // Requests that change something.
   void Change(CallId call, const CreateState& request, Moment now, Outbox& out);

@@ -93,10 +93,10 @@ TEST_F(ControllerLeaderTest, NothingIsFreedForLackOfKnowledge) {
 TEST_F(ControllerLeaderTest, NothingIsHeardOfAStreamThatWasClosedWhileItWaited) {
   disk_stops_ = true;
   StartServer();
-  Say(77, {});
+  Send(77, {});
   v1::AttachRequest first;
   *first.mutable_register_() = Identity("a");
-  Say(77, first);
+  Send(77, first);
   disk_stops_ = false;
   Write();
   EXPECT_TRUE(closed_.contains(77));

@@ -50,7 +50,7 @@ TEST_F(ControllerMovesTest, AMoveStallsWhenNoneOfItsHostsFinishesASlice) {
       for (size_t i = 0; i < slices.size(); ++i) {
         beat.mutable_heartbeat()->set_progress(++beats_);
         beat.mutable_heartbeat()->set_slices(slices[i] == 2 ? beats_ : slices[i]);
-        Say(i == 0 ? a_ : b_, beat);
+        Send(i == 0 ? a_ : b_, beat);
       }
       Handle(Tick{});
     }
@@ -99,7 +99,7 @@ class TwoMovesTest : public ControllerMovesTest {
       message.mutable_heartbeat()->set_progress(++beats_);
       message.mutable_heartbeat()->set_slices(beats_);
       fill(*message.mutable_heartbeat());
-      for (const StreamId stream : {a_, b_}) Say(stream, message);
+      for (const StreamId stream : {a_, b_}) Send(stream, message);
       Handle(Tick{});
     }
   }

@@ -182,7 +182,7 @@ TEST_F(ControllerStatesTest, ADeletionIsWaitedForAcrossARestart) {
     v1::AttachRequest message;
     message.mutable_forgotten()->set_state(kState);
     message.mutable_forgotten()->set_state_uid(uid);
-    Say(stream, message);
+    Send(stream, message);
   };
   const StreamId a = Attach("a");
   const StreamId b = Attach("b");

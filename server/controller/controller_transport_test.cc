@@ -32,8 +32,8 @@ class ControllerTransportTest : public ControllerMovesTest {
     Ask(cancel);
     v1::AttachRequest message;
     *message.mutable_quiesced()->mutable_attempt() = Attempt(first_);
-    Say(a_, message);
-    Say(b_, message);
+    Send(a_, message);
+    Send(b_, message);
   }
   std::string first_;
 };
@@ -151,8 +151,8 @@ TEST_F(ControllerEncryptionTest, AQueuedMoveIsToldWhyWhenEncryptionIsTurnedOn) {
   Ask(cancel);
   v1::AttachRequest message;
   *message.mutable_quiesced()->mutable_attempt() = Attempt(first);
-  Say(a_, message);
-  Say(b_, message);
+  Send(a_, message);
+  Send(b_, message);
   const auto failed = std::get<v1::Execution>(*replies_.at(Ask(get)));
   EXPECT_EQ(failed.phase(), v1::Execution::FAILED);
   EXPECT_NE(failed.error().message().find("cannot encrypt"), std::string::npos)

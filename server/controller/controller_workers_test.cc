@@ -12,7 +12,7 @@ class ControllerWorkersTest : public ControllerTestWorld {
   void Want(StreamId stream, const std::string& state) {
     v1::AttachRequest wanted;
     wanted.mutable_state_wanted()->set_state(state);
-    Say(stream, wanted);
+    Send(stream, wanted);
   }
   void Reload(const LiveOptions& live) {
     Handle(Reconfigure{.call = ++last_call_, .options = std::make_shared<LiveOptions>(live)});
@@ -116,7 +116,7 @@ TEST_F(ControllerWorkersTest, AHeartbeatWithoutProgressIsNoSignOfLife) {
   for (const auto& [progress, alive] : {std::pair{1, true}, {2, true}, {2, true}, {2, false}}) {
     now_.steady += std::chrono::seconds(3);
     beat.mutable_heartbeat()->set_progress(progress);
-    Say(1, beat);
+    Send(1, beat);
     Handle(Tick{});
     EXPECT_EQ(controller_->gauges().workers_alive == 1, alive) << progress;
   }
@@ -150,7 +150,7 @@ TEST_F(ControllerWorkersTest, AStreamWithoutARegisterIsClosedAfterThirtySeconds)
     EXPECT_FALSE(closed_.contains(silent)) << second;
     now_.steady += std::chrono::seconds(1);
     beat.mutable_heartbeat()->set_progress(second);
-    Say(a, beat);
+    Send(a, beat);
     Handle(Tick{});
   }
   EXPECT_EQ(Refused(silent), "NOT_REGISTERED");
@@ -345,12 +345,12 @@ TEST_F(ControllerWorkersTest, WhatIsSaidWhileTheJournalIsWaitedForIsBounded) {
   }
   v1::AttachRequest small, large;
   small.mutable_heartbeat();
-  for (size_t i = 0; i < ParkedStreams::kMessagesMax; ++i) Say(talks[0], small);
+  for (size_t i = 0; i < ParkedStreams::kMessagesMax; ++i) Send(talks[0], small);
   EXPECT_EQ(Refused(talks[0]), "");
-  Say(talks[0], small);
+  Send(talks[0], small);
   EXPECT_EQ(Refused(talks[0]), "WORKER_TOO_FAST");
   large.mutable_failed()->mutable_error()->set_message(std::string(ParkedStreams::kBytesMax, 'x'));
-  Say(talks[1], large);
+  Send(talks[1], large);
   EXPECT_EQ(Refused(talks[1]), "WORKER_TOO_FAST");
   disk_stops_ = false;
   Write();

@@ -179,7 +179,7 @@ class ManySavesTest : public ControllerTestWorld {
     v1::AttachRequest forgotten;
     forgotten.mutable_forgotten()->set_state(NameOf(number));
     forgotten.mutable_forgotten()->set_state_uid(uid);
-    for (const auto& [host, stream] : streams_) Say(stream, forgotten);
+    for (const auto& [host, stream] : streams_) Send(stream, forgotten);
   }
 
   std::map<std::string, StreamId> streams_;

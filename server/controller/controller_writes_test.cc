@@ -74,7 +74,7 @@ TEST_F(ControllerWritesTest, AMoveFailsOfWhichTheSourceIsWrittenBeforeAHostPrepa
   for (const StreamId stream : {a_, b_}) {
     v1::AttachRequest quiesced;
     *quiesced.mutable_quiesced()->mutable_attempt() = Attempt(name);
-    Say(stream, quiesced);
+    Send(stream, quiesced);
   }
   v1::GetExecutionRequest get;
   get.set_name(name);

@@ -53,7 +53,7 @@ void OnRegister(const StreamMessage& message, Machines& machines, Moment now, Ou
   if (!enrolment->warning.empty()) out.Warn(enrolment->warning);
   const v1::Register accepted =
       machines.membership.Accept(registration, *std::move(enrolment), now, records);
-  if (!leadership.Hear(registration, records, out)) {
+  if (!leadership.OnProvenHost(registration, records, out)) {
     leadership.Adopt(leadership.highest_epoch());  // for the Welcome; no command follows
     records.clear();
   }
@@ -119,7 +119,7 @@ void OnStreamMessage(const StreamMessage& message, Machines& machines, Moment no
   machines.new_streams.Remove(message.stream);
   if (machines.parked.Keep(message, machines.leadership.leads(), out)) return;
   Membership& membership = machines.membership;
-  membership.Hear(message, now);
+  membership.OnMessage(message, now);
   const std::string* host = membership.workers().HostOf(message.stream);
   const bool registers = message.message.event_case() == v1::AttachRequest::kRegister;
   if (registers && host == nullptr) {

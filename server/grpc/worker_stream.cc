@@ -81,7 +81,7 @@ void WorkerStream::Enqueue(Command command, size_t bytes) {
   if (queue_.size() >= kQueuedMax || queued_bytes_ + bytes > kQueuedBytesMax) {
     end_ = WorkerTooSlow();
     queue_.clear();
-    TellEnd();  // a worker that does not read may keep the stream open for ever
+    ReportEnd();  // a worker that does not read may keep the stream open for ever
   } else {
     queued_bytes_ += bytes;
     queue_.push_back(std::move(command));
@@ -106,12 +106,12 @@ void WorkerStream::OnReadDone(bool ok) {
     said.vouched = *proof == Proof::kCertificate;
   }
   said.message = std::move(incoming_);
-  const bool first = !heard_;
+  const bool first = !registered_;
   auto handled = [self = self_, bytes, first] {
     --self->unhandled_;
     self->unhandled_bytes_ -= bytes;
     if (!first) return;
-    self->heard_ = true;
+    self->registered_ = true;
     self->ReadNext();
   };
   core_.OnStreamMessage(std::move(said), std::move(handled),
@@ -127,14 +127,14 @@ bool WorkerStream::ending() {
 void WorkerStream::Leave(const absl::Status& status) {
   {
     absl::MutexLock lock(&mutex_);
-    TellEnd();
+    ReportEnd();
   }
   EndWith(status);
 }
 
-void WorkerStream::TellEnd() {
+void WorkerStream::ReportEnd() {
   if (!std::exchange(begun_, false)) return;
-  core_.OnStreamEnded(id_, heard_ ? std::nullopt : std::optional(caller_));
+  core_.OnStreamEnded(id_, registered_ ? std::nullopt : std::optional(caller_));
 }
 
 void WorkerStream::OnWriteDone(bool ok) {

@@ -66,7 +66,7 @@ class WorkerStream : public grpc::ServerBidiReactor<v1::AttachRequest, v1::Attac
   void Leave(const absl::Status& status);
   void EndWith(const absl::Status& status);
   // Tells the core that the stream has ended, unless that is told or it has not begun.
-  void TellEnd() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void ReportEnd() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Puts a command of so many bytes into the queue, or ends the stream if that is full.
   void Enqueue(Command command, size_t bytes);
   // Asks for a share to make the first commands of the queue.
@@ -88,7 +88,7 @@ class WorkerStream : public grpc::ServerBidiReactor<v1::AttachRequest, v1::Attac
   v1::AttachResponse outgoing_;    // belongs to the write under way
   std::atomic<int> unhandled_{0};  // messages that the core has not handled yet
   std::atomic<size_t> unhandled_bytes_{0};
-  std::atomic<bool> heard_{false};  // the core has handled the first message
+  std::atomic<bool> registered_{false};  // the core has handled the first message
 
   absl::Mutex mutex_;
   std::deque<Command> queue_ ABSL_GUARDED_BY(mutex_);

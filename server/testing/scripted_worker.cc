@@ -30,7 +30,7 @@ ScriptedWorker::ScriptedWorker(std::shared_ptr<grpc::Channel> channel, v1::Regis
       stream_(stub_->Attach(&context_)) {
   v1::AttachRequest first;
   *first.mutable_register_() = identity_;
-  Say(first);
+  Send(first);
   reader_ = std::thread([this] { Read(); });
 }
 
@@ -41,7 +41,7 @@ ScriptedWorker::~ScriptedWorker() {
 
 void ScriptedWorker::Kill() { context_.TryCancel(); }
 
-void ScriptedWorker::Say(const v1::AttachRequest& message) {
+void ScriptedWorker::Send(const v1::AttachRequest& message) {
   absl::MutexLock lock(&write_mutex_);
   stream_->Write(message);
 }
@@ -65,18 +65,18 @@ void ScriptedWorker::Follow(const v1::AttachResponse& command) {
     case v1::AttachResponse::kAssignState:
       *answer.mutable_manifest_changed()->mutable_manifest() =
           ManifestOf(command.assign_state().assignment());
-      return Say(answer);
+      return Send(answer);
     case v1::AttachResponse::kPrepare:
       FetchProgram(command.prepare());
       next_window_ = 0;
       target_ = command.prepare().target();
       *answer.mutable_prepared()->mutable_attempt() = command.prepare().attempt();
-      return Say(answer);
+      return Send(answer);
     case v1::AttachResponse::kGrant:
-      return SayDone(command.grant());
+      return SendWindowDone(command.grant());
     case v1::AttachResponse::kVerify:
       *answer.mutable_verified()->mutable_attempt() = command.verify().attempt();
-      return Say(answer);
+      return Send(answer);
     case v1::AttachResponse::kCommit:
       *answer.mutable_committed()->mutable_attempt() = command.commit().attempt();
       if (!target_.shards().empty()) {
@@ -84,15 +84,15 @@ void ScriptedWorker::Follow(const v1::AttachResponse& command) {
         answer.mutable_committed()->mutable_manifest()->set_execution(
             command.commit().attempt().execution());
       }
-      return Say(answer);
+      return Send(answer);
     case v1::AttachResponse::kRetire:
       answer.mutable_retired()->set_state(command.retire().state());
       answer.mutable_retired()->set_state_uid(command.retire().state_uid());
       answer.mutable_retired()->set_generation(command.retire().generation());
-      return Say(answer);
+      return Send(answer);
     case v1::AttachResponse::kAbort:
       *answer.mutable_quiesced()->mutable_attempt() = command.abort().attempt();
-      return Say(answer);
+      return Send(answer);
     default:
       return;
   }
@@ -121,13 +121,13 @@ void ScriptedWorker::FetchProgram(const v1::Prepare& prepare) {
   operations_ = ended_well && program.ok() ? operations_ + operations : -1;
 }
 
-void ScriptedWorker::SayDone(const v1::Grant& grant) {
+void ScriptedWorker::SendWindowDone(const v1::Grant& grant) {
   for (; next_window_ < grant.until(); ++next_window_) {
     v1::AttachRequest answer;
     *answer.mutable_window_done()->mutable_attempt() = grant.attempt();
     answer.mutable_window_done()->set_window(next_window_);
     answer.mutable_window_done()->set_received_bytes(1000 * (next_window_ + 1));
-    Say(answer);
+    Send(answer);
   }
 }
 

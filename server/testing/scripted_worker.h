@@ -28,7 +28,7 @@ class ScriptedWorker {
   // Cancels the stream.
   ~ScriptedWorker();
 
-  void Say(const v1::AttachRequest& message);
+  void Send(const v1::AttachRequest& message);
   // Breaks the connection off, as if the worker had died.
   void Kill();
   // The number of commands of this kind so far.
@@ -44,7 +44,7 @@ class ScriptedWorker {
   void Read();
   void Follow(const v1::AttachResponse& command);
   void FetchProgram(const v1::Prepare& prepare);
-  void SayDone(const v1::Grant& grant);
+  void SendWindowDone(const v1::Grant& grant);
 
   const std::shared_ptr<grpc::Channel> channel_;
   const v1::Register identity_;

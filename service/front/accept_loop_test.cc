@@ -22,7 +22,7 @@ using std::chrono::hours;
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
-void Say(const Fd& fd) { EXPECT_EQ(send(fd.get(), "x", 1, MSG_NOSIGNAL), 1); }
+void Send(const Fd& fd) { EXPECT_EQ(send(fd.get(), "x", 1, MSG_NOSIGNAL), 1); }
 
 void Send(const Fd& fd, size_t bytes) {
   const std::string all(bytes, 'x');
@@ -94,7 +94,7 @@ class AcceptLoopTest : public testing::Test {
         std::lock_guard lock(mutex_);
         return taken_.size();
       }();
-      Say(ConnectTo(port_));
+      Send(ConnectTo(port_));
       ASSERT_TRUE(AwaitTaken(before + 1));
     }
   }
@@ -109,7 +109,7 @@ class AcceptLoopTest : public testing::Test {
 TEST_F(AcceptLoopTest, HandsOverWhoeverSpeaks) {
   Start({.silence_max = hours(1)});
   const Fd silent = ConnectTo(port_), speaker = ConnectTo(port_);
-  Say(speaker);
+  Send(speaker);
   ASSERT_TRUE(AwaitTaken(1));
   char byte = 0;
   EXPECT_EQ(recv(taken_[0].get(), &byte, 1, 0), 1) << "what was said is still there";
@@ -124,7 +124,7 @@ TEST_F(AcceptLoopTest, SilenceEndsAConnection) {
 TEST_F(AcceptLoopTest, HalfAnOpeningIsSilence) {
   Start({.silence_max = seconds(2), .opening_bytes = 3});
   const Fd half = ConnectTo(port_), whole = ConnectTo(port_);
-  for (const Fd* fd : {&half, &whole, &whole, &half, &whole}) Say(*fd);
+  for (const Fd* fd : {&half, &whole, &whole, &half, &whole}) Send(*fd);
   ASSERT_TRUE(AwaitTaken(1));
   EXPECT_TRUE(HasEnded(half));
   char all[3];
@@ -137,20 +137,20 @@ TEST_F(AcceptLoopTest, AnOpeningIsWhatIsSaidToBeOne) {
            return said == "xx";
          }});
   const Fd half = ConnectTo(port_), whole = ConnectTo(port_), much = ConnectTo(port_);
-  for (const Fd* fd : {&half, &whole, &whole}) Say(*fd);
+  for (const Fd* fd : {&half, &whole, &whole}) Send(*fd);
   EXPECT_EQ(send(much.get(), "yyyy", 4, MSG_NOSIGNAL), 4);
   ASSERT_TRUE(AwaitTaken(1));
   char all[3];
   EXPECT_EQ(recv(taken_[0].get(), all, sizeof(all), 0), 2);
   EXPECT_TRUE(HasEnded(much)) << "more than an opening may have";
-  Say(half);
+  Send(half);
   EXPECT_TRUE(AwaitTaken(2)) << "it is silent no longer";
 }
 
 TEST_F(AcceptLoopTest, WhoIsForgottenTakesNoRoom) {
   Start({.per_address_max = 2, .silence_max = hours(1), .forgets_taken = true});
   std::vector<Fd> mine;
-  for (int i = 0; i < 4; ++i) Say(mine.emplace_back(ConnectTo(port_)));
+  for (int i = 0; i < 4; ++i) Send(mine.emplace_back(ConnectTo(port_)));
   ASSERT_TRUE(AwaitTaken(4));
   for (int i = 0; i < 3; ++i) mine.push_back(ConnectTo(port_));
   EXPECT_TRUE(HasEnded(mine[4])) << "the silent count";
@@ -162,7 +162,7 @@ TEST_F(AcceptLoopTest, WhoHasSpokenMakesNoRoomForTheNext) {
   ASSERT_TRUE(listeners.ok()) << listeners.status();
   port_ = listeners->port;
   const Fd speaker = ConnectTo(port_);
-  Say(speaker);
+  Send(speaker);
   std::vector<Fd> silent;
   for (int i = 0; i < 5; ++i) silent.push_back(ConnectTo(port_));
   Start(*std::move(listeners),
@@ -174,13 +174,13 @@ TEST_F(AcceptLoopTest, WhoHasSpokenMakesNoRoomForTheNext) {
 TEST_F(AcceptLoopTest, OneAddressLeavesRoomForOthersAndClosedOnesForNewOnes) {
   Start({.per_address_max = 2, .silence_max = hours(1)});
   std::vector<Fd> mine;
-  for (int i = 0; i < 2; ++i) Say(mine.emplace_back(ConnectTo(port_)));
+  for (int i = 0; i < 2; ++i) Send(mine.emplace_back(ConnectTo(port_)));
   ASSERT_TRUE(AwaitTaken(2));
   EXPECT_TRUE(HasEnded(ConnectTo(port_)));
-  Say(mine.emplace_back(ConnectTo(port_, "127.0.0.2")));
+  Send(mine.emplace_back(ConnectTo(port_, "127.0.0.2")));
   ASSERT_TRUE(AwaitTaken(3));
   taken_.front().Reset();  // the loop is not informed
-  Say(mine.emplace_back(ConnectTo(port_)));
+  Send(mine.emplace_back(ConnectTo(port_)));
   EXPECT_TRUE(AwaitTaken(4));
 }
 
@@ -190,7 +190,7 @@ TEST_F(AcceptLoopTest, TheSilentOfAnAddressMakeRoomForItsNextAndForNoOther) {
            second = ConnectTo(port_);
   const Fd third = ConnectTo(port_);
   EXPECT_TRUE(HasEnded(first));
-  for (const Fd* fd : {&other, &second, &third}) Say(*fd);
+  for (const Fd* fd : {&other, &second, &third}) Send(*fd);
   EXPECT_TRUE(AwaitTaken(3));
 }
 
@@ -200,9 +200,9 @@ TEST_F(AcceptLoopTest, TooManyUnfinishedCallsEndTheirConnection) {
   auto calls = std::make_shared<UnfinishedCalls>(/*max=*/2);
   Start({.silence_max = hours(1), .unfinished = calls});
   const Fd hasty = ConnectTo(port_, "127.0.0.2"), other = ConnectTo(port_);
-  Say(hasty);
+  Send(hasty);
   ASSERT_TRUE(AwaitTaken(1));
-  Say(other);
+  Send(other);
   ASSERT_TRUE(AwaitTaken(2));
   const std::string peer = PeerOf(taken_[0].get()), other_peer = PeerOf(taken_[1].get());
   EXPECT_TRUE(peer.starts_with("ipv4:127.0.0.2:")) << peer;
@@ -211,7 +211,7 @@ TEST_F(AcceptLoopTest, TooManyUnfinishedCallsEndTheirConnection) {
   for (int i = 0; i < 3; ++i) calls->Begin(peer);
   EXPECT_TRUE(HasEnded(hasty));
   EXPECT_TRUE(HasEnded(ConnectTo(port_, "127.0.0.2"))) << "its address has no other for a while";
-  Say(ConnectTo(port_));
+  Send(ConnectTo(port_));
   EXPECT_TRUE(AwaitTaken(3)) << "others go on";
   char byte;
   EXPECT_EQ(recv(other.get(), &byte, 1, MSG_DONTWAIT), -1) << "and what is not too much";
@@ -285,7 +285,7 @@ TEST_F(AcceptLoopTest, TheSilentMakeRoomWhenDescriptorsRunShort) {
   std::vector<Fd> silent;
   for (int i = 0; i < 400; ++i) silent.push_back(ConnectTo(port_));
   const Fd speaker = ConnectTo(port_);
-  Say(speaker);
+  Send(speaker);
   EXPECT_TRUE(AwaitTaken(1));
   EXPECT_TRUE(HasEnded(silent[0])) << "the longest silent made room";
 }
@@ -297,7 +297,7 @@ TEST_F(AcceptLoopTest, WhoReservesFewerDescriptorsIsServedWhenOthersHaveTakenThe
   do {
     files.emplace_back(eventfd(0, 0));
   } while (files.back().get() < 1024 - kReservedDescriptors);
-  Say(ConnectTo(port_));
+  Send(ConnectTo(port_));
   EXPECT_TRUE(AwaitTaken(1));
 }
 
@@ -311,13 +311,13 @@ TEST_F(AcceptLoopTest, WhenAllHaveSpokenTheNewestOfTheBusiestAddressMakeRoom) {
       std::erase_if(taken_, [](const Fd& fd) {
         char byte;
         const ssize_t count = recv(fd.get(), &byte, 1, MSG_DONTWAIT);
-        if (count == 1) Say(fd);
+        if (count == 1) Send(fd);
         return count == 0;
       });
     }
   });
   const auto is_answered = [](const Fd& fd) {
-    Say(fd);
+    Send(fd);
     char byte;
     return recv(fd.get(), &byte, 1, 0) == 1;
   };

@@ -152,7 +152,7 @@ void SetLogLevel(LogLevel level) { lowest.store(level, std::memory_order_relaxed
 
 void SetLogFormat(LogFormat format) { format_now.store(format, std::memory_order_relaxed); }
 
-void SayLast(std::string_view program, const absl::Status& why) {
+void LogLast(std::string_view program, const absl::Status& why) {
   if (format_now.load(std::memory_order_relaxed) == LogFormat::kJson) {
     return LogError("the process ends", {{"program", program}, {"error", why}});
   }

@@ -72,7 +72,7 @@ absl::Status SetLog(std::string_view level, std::string_view format);
 
 // Writes the last message of a process to stderr, as one line: "program: message (REASON)", or, in
 // LogFormat::kJson, a log line like others.
-void SayLast(std::string_view program, const absl::Status& why);
+void LogLast(std::string_view program, const absl::Status& why);
 
 // From now on a thread of its own writes the lines; until then each caller writes its own, and
 // waits for the reader. What still waits when the process ends by exit(), a return from main(),

@@ -59,7 +59,7 @@ class PipedStderr {
     while (write(other_, "\n", 1) > 0) continue;
   }
   // Another process writes a line.
-  void Say(const std::string& line) {
+  void Send(const std::string& line) {
     while (write(other_, line.data(), line.size()) < 0) std::this_thread::yield();
   }
   // What is not in the pipe yet goes to the old stderr.
@@ -265,7 +265,7 @@ struct HeldUp {
     out->Fill();
     std::atexit([] {
       out->Leave();
-      out->Say("\nend\n");
+      out->Send("\nend\n");
       reader->join();
       std::fprintf(stderr, "%zu lines were in the pipe\n", lines);
     });

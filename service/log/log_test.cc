@@ -61,7 +61,7 @@ TEST(LogTest, WhatATerminalObeysIsEscaped) {
   const std::string json = FormatLog(LogLevel::kInfo, "m", fields, LogFormat::kJson);
   EXPECT_NE(json.find(R"("state":"a\u202eb","host":"\u007f\u009b2J")"), std::string::npos) << json;
   testing::internal::CaptureStderr();
-  SayLast("remesh-test", absl::UnavailableError("no \u202ex\x7f"));
+  LogLast("remesh-test", absl::UnavailableError("no \u202ex\x7f"));
   EXPECT_EQ(testing::internal::GetCapturedStderr(), "remesh-test: no \\u202ex\\x7f\n");
 }
 
@@ -69,7 +69,7 @@ TEST(LogTest, AJsonLogIsAnObjectALine) {
   ASSERT_TRUE(SetLog("info", "json").ok());
   testing::internal::CaptureStderr();
   LogWarning("worker is away", {{"host", "a b"}});
-  SayLast("remesh-test", absl::UnavailableError("no disk"));
+  LogLast("remesh-test", absl::UnavailableError("no disk"));
   std::istringstream lines(testing::internal::GetCapturedStderr());
   ASSERT_TRUE(SetLog("info", "logfmt").ok());
   std::string line;
@@ -87,8 +87,8 @@ TEST(LogTest, TheLastLineNamesTheReason) {
       MakeError(absl::StatusCode::kDataLoss, "journal j is damaged: two\nlines",
                 {.reason = "JOURNAL_CORRUPT", .metadata = {}});
   testing::internal::CaptureStderr();
-  SayLast("remesh-test", damaged);
-  SayLast("remesh-test", absl::UnavailableError("no disk"));
+  LogLast("remesh-test", damaged);
+  LogLast("remesh-test", absl::UnavailableError("no disk"));
   EXPECT_EQ(testing::internal::GetCapturedStderr(),
             "remesh-test: journal j is damaged: two; lines (JOURNAL_CORRUPT)\n"
             "remesh-test: no disk\n");

@@ -140,14 +140,14 @@ TEST(RpcMetricsTest, CountsCallsOfEveryKind) {
 
 // A connection that has said `words`; empty if it cannot. `window`: the bytes that may be under way
 // to it unread; 0: the kernel's choice.
-Fd Say(int port, const std::string& words, int window = 0) {
+Fd Send(int port, const std::string& words, int window = 0) {
   Fd fd = ConnectTo(port, "127.0.0.1", window);
   if (send(fd.get(), words.data(), words.size(), MSG_NOSIGNAL) < 0) fd.Reset();
   return fd;
 }
 
 Fd Ask(int port, const std::string& path, int window = 0) {
-  return Say(port, absl::StrCat("GET ", path, " HTTP/1.0\r\nHost: localhost\r\n\r\n"), window);
+  return Send(port, absl::StrCat("GET ", path, " HTTP/1.0\r\nHost: localhost\r\n\r\n"), window);
 }
 
 std::string Get(int port, const std::string& path) { return ReadToEnd(Ask(port, path)); }
@@ -203,7 +203,7 @@ TEST(MetricsEndpointTest, SlowReadersHoldUpNobody) {
 class Tricklers {
  public:
   Tricklers(int port, size_t count) : port_(port) {
-    while (fds_.size() < count) fds_.push_back(Say(port_, "GET /livez HTTP/1.1\r\nHost: "));
+    while (fds_.size() < count) fds_.push_back(Send(port_, "GET /livez HTTP/1.1\r\nHost: "));
     thread_ = std::thread([this] { Run(); });
   }
   ~Tricklers() {
@@ -215,7 +215,7 @@ class Tricklers {
   void Run() {
     for (size_t i = 0; !stopping_; ++i) {
       Fd& fd = fds_[i % fds_.size()];
-      if (send(fd.get(), "x", 1, MSG_NOSIGNAL) != 1) fd = Say(port_, "G");
+      if (send(fd.get(), "x", 1, MSG_NOSIGNAL) != 1) fd = Send(port_, "G");
       if (i % 100 == 0) std::this_thread::sleep_for(std::chrono::milliseconds(1));
     }
   }
@@ -246,10 +246,10 @@ TEST(MetricsEndpointTest, RequestsThatTrickleHoldUpNobody) {
 TEST(MetricsEndpointTest, AHeadWithoutEndIsClosed) {
   const auto endpoint = StartLarge();
   const std::string line = "GET /livez HTTP/1.1\r\n";
-  const Fd endless = Say(endpoint->port(), absl::StrCat(line, "A: ", std::string(1 << 20, 'a')));
+  const Fd endless = Send(endpoint->port(), absl::StrCat(line, "A: ", std::string(1 << 20, 'a')));
   EXPECT_EQ(ReadToEnd(endless), "");
   const std::string lines = absl::StrCat(line, "A: ", std::string(7000, 'a'), "\r\n\r\n");
-  EXPECT_NE(ReadToEnd(Say(endpoint->port(), lines)).find("200 OK"), std::string::npos);
+  EXPECT_NE(ReadToEnd(Send(endpoint->port(), lines)).find("200 OK"), std::string::npos);
 }
 
 TEST(MetricsEndpointTest, LongChecksHoldUpNobodyElse) {
@@ -274,7 +274,7 @@ TEST(MetricsEndpointTest, LongChecksHoldUpNobodyElse) {
 TEST(MetricsEndpointTest, RequestsOfOddForms) {
   const auto endpoint = StartLarge();
   const auto answer = [&](const std::string& words) {
-    return ReadToEnd(Say(endpoint->port(), words));
+    return ReadToEnd(Send(endpoint->port(), words));
   };
   const std::string end = " HTTP/1.1\r\nHost: x\r\n\r\n";
   const std::string ok = answer("GET /livez" + end);
@@ -304,7 +304,7 @@ TEST(MetricsEndpointTest, StopsWhileClientsAreConnected) {
   auto endpoint = StartLarge();
   std::vector<Fd> clients;
   for (int i = 0; i < 20; ++i) {
-    clients.push_back(Say(endpoint->port(), "GET /"));
+    clients.push_back(Send(endpoint->port(), "GET /"));
     clients.push_back(Ask(endpoint->port(), "/metrics", 4096));
   }
   ExpectAnswered(endpoint->port());

@@ -92,11 +92,11 @@ absl::Status ConfigReload::Take(const absl::StatusOr<std::string>& text) {
   ASSIGN_OR_RETURN(const SettingsCandidate candidate, options_.parse(*text));
   RETURN_IF_ERROR(candidate.apply());
   LogInfo("settings read again", {{"file", options_.path}});
-  TellRestart(candidate.values);
+  ReportRestart(candidate.values);
   return absl::OkStatus();
 }
 
-void ConfigReload::TellRestart(const std::map<std::string, Settings::Value>& values) {
+void ConfigReload::ReportRestart(const std::map<std::string, Settings::Value>& values) {
   std::vector<std::string> keys;
   for (const auto& [key, value] : values) {
     if (!value.live && options_.values.at(key).text != value.text) keys.push_back(key);

@@ -54,7 +54,7 @@ class ConfigReload {
   std::string ContentOf(const absl::StatusOr<std::string>& text) const;
   void Read();
   absl::Status Take(const absl::StatusOr<std::string>& text);
-  void TellRestart(const std::map<std::string, Settings::Value>& values);
+  void ReportRestart(const std::map<std::string, Settings::Value>& values);
 
   const Options options_;
   ConfigMetrics& metrics_;

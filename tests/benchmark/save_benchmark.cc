@@ -130,7 +130,7 @@ class Cluster {
     registration.set_supports_write_once(true);
     names_.push_back(registration.host());
     spec_.mutable_topology()->add_hosts()->set_name(registration.host());
-    Hear(i, std::move(first));
+    OnWorkerMessage(i, std::move(first));
   }
 
   std::string Create(const std::string& name) {
@@ -151,7 +151,7 @@ class Cluster {
     manifest.set_phase(v1::SHARD_PHASE_READY);
     manifest.set_sealed_shards(1);
     manifest.set_total_shards(1);
-    Hear(host, std::move(message));
+    OnWorkerMessage(host, std::move(message));
   }
 
   void Delete(const std::string& name, const std::string& uid) {
@@ -163,12 +163,12 @@ class Cluster {
       v1::AttachRequest message;
       message.mutable_forgotten()->set_state(name);
       message.mutable_forgotten()->set_state_uid(uid);
-      Hear(i, std::move(message));
+      OnWorkerMessage(i, std::move(message));
     }
     Write();
   }
 
-  void Hear(int host, v1::AttachRequest message) {
+  void OnWorkerMessage(int host, v1::AttachRequest message) {
     Take(
         controller_->Handle(StreamMessage{.stream = StreamId(host + 1), .message = message}, now_));
     if (++messages_ % kMessagesToOneWrite == 0) Write();

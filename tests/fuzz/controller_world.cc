@@ -70,7 +70,7 @@ void ControllerWorld::Take(server::Action& action) {
 void ControllerWorld::Do(const Step& step) {
   switch (step.what_case()) {
     case Step::kSaid:
-      return Say(step.said());
+      return Send(step.said());
     case Step::kHungUp:
       if (auto stream = streams_.extract(step.hung_up()); !stream.empty())
         Handle(server::StreamEnded{.stream = stream.mapped()});
@@ -172,7 +172,7 @@ void FillIn(const std::string& uid, const std::optional<v1::AttemptId>& attempt,
 
 }  // namespace
 
-void ControllerWorld::Say(const Step::Said& said) {
+void ControllerWorld::Send(const Step::Said& said) {
   server::StreamId& stream = streams_[said.stream()];
   if (stream == 0) stream = ++last_stream_;
   server::StreamMessage event{.stream = stream, .message = said.message()};

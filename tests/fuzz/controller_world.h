@@ -28,7 +28,7 @@ class ControllerWorld {
   void Handle(server::Event event);
   void Take(server::Actions actions);
   void Take(server::Action& action);
-  void Say(const Step::Said& said);
+  void Send(const Step::Said& said);
   void Operate(const Step& step);
   void Create(const v1::CreateStateRequest& request);
   void Plan(const Step::Planned& planned);

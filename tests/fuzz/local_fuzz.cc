@@ -137,7 +137,7 @@ class LocalWorld {
       host_.OnWelcome(command.welcome());
       calls_.Welcomed();
       buffers_.OnWelcome();
-      calls_.SayWanted();
+      calls_.SendWanted();
     }
   }
 

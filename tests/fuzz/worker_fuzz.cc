@@ -23,7 +23,7 @@ class WorkerWorld {
     Agent::Options options{.memory = *worker::AgentMemory::Open(folder_.path() + "/agent")};
     options.identity.set_host("a");
     Agent::Ports ports;
-    ports.say = [](const v1::AttachRequest&) {};
+    ports.send = [](const v1::AttachRequest&) {};
     // As if it had dialled again.
     ports.disconnect = [this](const absl::Status&) { (void)agent_->Attaching(); };
     ports.welcomed = [](const v1::Welcome&) {};

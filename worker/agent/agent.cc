@@ -55,7 +55,7 @@ Agent::Agent(Options options, Ports ports, Strand* strand, Strand* files, Strand
                     [this](const v1::StateManifest& manifest) {
                       v1::AttachRequest event;
                       *event.mutable_manifest_changed()->mutable_manifest() = manifest;
-                      ports_.say(event);
+                      ports_.send(event);
                       metrics_->SetBufferBytes(store_->bytes());
                     },
                 .reserved =
@@ -68,7 +68,7 @@ Agent::Agent(Options options, Ports ports, Strand* strand, Strand* files, Strand
       calls_(&buffers_, &host_, [this](const std::string& state) {
         v1::AttachRequest event;
         event.mutable_state_wanted()->set_state(state);
-        ports_.say(event);
+        ports_.send(event);
       }) {
   metrics_->SetBufferBytes(store_->bytes());
   store_->SetCluster(options_.memory.record().position().cluster_uid());
@@ -223,7 +223,7 @@ void Agent::Welcome(const v1::Welcome& command) {
   host_.OnWelcome(command);
   calls_.Welcomed();
   buffers_.OnWelcome();
-  calls_.SayWanted();
+  calls_.SendWanted();
   for (auto& [key, entry] : attempts_) Run(key, entry.attempt.Reattached());
 }
 
@@ -313,13 +313,13 @@ void Agent::Commit(const v1::Commit& command) {
     status = store_->SetPhase(command.state(), command.generation(), v1::SHARD_PHASE_READY);
   }
   if (!status.ok()) return Fail(command.attempt(), status);
-  SayCommitted(command.attempt(), command.state(), command.generation());
+  SendCommitted(command.attempt(), command.state(), command.generation());
   buffers_.Announce(command.state(), command.generation());
   calls_.Retry(command.state());
 }
 
-void Agent::SayCommitted(const v1::AttemptId& id, const std::string& state, int64_t generation,
-                         const std::string& kept) {
+void Agent::SendCommitted(const v1::AttemptId& id, const std::string& state, int64_t generation,
+                          const std::string& kept) {
   v1::AttachRequest answer;
   *answer.mutable_committed()->mutable_attempt() = id;
   const Generation* held = store_->Find(state, generation);
@@ -331,7 +331,7 @@ void Agent::SayCommitted(const v1::AttemptId& id, const std::string& state, int6
     *communicators.mutable_kept_for() =
         google::protobuf::util::TimeUtil::MillisecondsToDuration(data_->keeps_for().count());
   }
-  ports_.say(answer);
+  ports_.send(answer);
 }
 
 void Agent::Retire(const v1::Retire& command) {
@@ -345,7 +345,7 @@ void Agent::Retire(const v1::Retire& command) {
   answer.mutable_retired()->set_state(command.state());
   answer.mutable_retired()->set_generation(command.generation());
   answer.mutable_retired()->set_state_uid(command.state_uid());
-  ports_.say(answer);
+  ports_.send(answer);
 }
 
 // Whatever still reads, writes or reserves the state ends first.
@@ -379,7 +379,7 @@ void Agent::FinishForgetting() {
     v1::AttachRequest answer;
     answer.mutable_forgotten()->set_state(command.state());
     answer.mutable_forgotten()->set_state_uid(command.state_uid());
-    ports_.say(answer);
+    ports_.send(answer);
     return true;
   });
   metrics_->SetBufferBytes(store_->bytes());
@@ -403,7 +403,7 @@ void Agent::Abort(const v1::Abort& command) {
   metrics_->SetBufferBytes(store_->bytes());
   v1::AttachRequest answer;
   *answer.mutable_quiesced()->mutable_attempt() = command.attempt();
-  ports_.say(answer);
+  ports_.send(answer);
 }
 
 const Generation* Agent::Written(const v1::AttemptId& id, const std::string& state,
@@ -418,7 +418,7 @@ void Agent::Fail(const v1::AttemptId& id, const absl::Status& status) {
   v1::AttachRequest answer;
   *answer.mutable_failed()->mutable_attempt() = id;
   *answer.mutable_failed()->mutable_error() = service::StatusToProto(status);
-  ports_.say(answer);
+  ports_.send(answer);
 }
 
 }  // namespace remesh::worker

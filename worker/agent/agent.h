@@ -43,7 +43,7 @@ class Agent {
   using ProgramDone = absl::AnyInvocable<void(absl::StatusOr<Program>)>;
   // The agent's ways to the outside. Called on the strand; none may block.
   struct Ports {
-    absl::AnyInvocable<void(const v1::AttachRequest&)> say;  // dropped while not attached
+    absl::AnyInvocable<void(const v1::AttachRequest&)> send;  // dropped while not attached
     // Gets the reason why the agent takes no more commands.
     absl::AnyInvocable<void(const absl::Status&)> disconnect;
     absl::AnyInvocable<void(const v1::Welcome&)> welcomed;
@@ -110,8 +110,8 @@ class Agent {
   void Prepare(v1::Prepare command);
   void Commit(const v1::Commit& command);
   // `kept`: name of the communicators that are kept; empty: none.
-  void SayCommitted(const v1::AttemptId& id, const std::string& state, int64_t generation,
-                    const std::string& kept = "");
+  void SendCommitted(const v1::AttemptId& id, const std::string& state, int64_t generation,
+                     const std::string& kept = "");
   void Retire(const v1::Retire& command);
   void Forget(const v1::ForgetState& command);
   // Answers Forgotten for the states that are to be forgotten and that nothing uses any more.
@@ -137,7 +137,7 @@ class Agent {
   void Do(const std::string& key, Entry& entry, const Attempt::AskWaits& action);
   void Do(const std::string& key, Entry& entry, const Attempt::StopMoving& action);
   void Do(const std::string& key, Entry& entry, const Attempt::DropTarget& action);
-  void Do(const std::string& key, Entry& entry, const Attempt::Say& action);
+  void Do(const std::string& key, Entry& entry, const Attempt::Send& action);
   absl::StatusOr<Generation> BeginReserving(Entry& entry);
   absl::Status MapSource(Entry& entry, const Generation& source);
   absl::Status TakeSource(Entry& entry, const Generation& source);

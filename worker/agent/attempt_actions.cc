@@ -396,7 +396,7 @@ void Agent::Do(const std::string&, Entry& entry, const Attempt::DropTarget& acti
   metrics_->SetBufferBytes(store_->bytes());
 }
 
-void Agent::Do(const std::string&, Entry& entry, const Attempt::Say& action) {
+void Agent::Do(const std::string&, Entry& entry, const Attempt::Send& action) {
   if (action.message.has_failed()) {
     NoteModified(entry);  // first: the planner may try again at once
     metrics_->CountError(service::StatusFromProto(action.message.failed().error()));
@@ -404,10 +404,10 @@ void Agent::Do(const std::string&, Entry& entry, const Attempt::Say& action) {
   if (action.message.has_committed()) {
     const v1::Assignment& target = entry.attempt.prepare().target();
     const std::string& made = entry.attempt.prepare().communicators().name();
-    return SayCommitted(entry.attempt.prepare().attempt(), target.state(), target.generation(),
-                        entry.rests ? made : "");
+    return SendCommitted(entry.attempt.prepare().attempt(), target.state(), target.generation(),
+                         entry.rests ? made : "");
   }
-  ports_.say(action.message);
+  ports_.send(action.message);
   if (!action.message.has_failed()) return;
   // The loss of a peer says nothing of the devices, on which kernels may still run.
   if (GetErrorInfo(service::StatusFromProto(action.message.failed().error())).reason == "PEER_LOST")

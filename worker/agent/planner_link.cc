@@ -34,7 +34,7 @@ void PlannerLink::Begin(v1::AttachRequest first) {
   queue_.push_back(std::move(first));
 }
 
-void PlannerLink::Say(const v1::AttachRequest& message) {
+void PlannerLink::Send(const v1::AttachRequest& message) {
   absl::MutexLock lock(&mutex_);
   if (begun_) queue_.push_back(message);
 }

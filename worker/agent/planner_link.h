@@ -50,11 +50,11 @@ class PlannerLink {
 
   // Starts to dial.
   void Start();
-  // Opens the stream's queue with its first message. Messages that Say() got before are not sent.
+  // Opens the stream's queue with its first message. Messages that Send() got before are not sent.
   void Begin(v1::AttachRequest first);
   // Queues a message, or drops it if no stream has begun.
-  void Say(const v1::AttachRequest& message);
-  // Whether no message from Say() waits to be written.
+  void Send(const v1::AttachRequest& message);
+  // Whether no message from Send() waits to be written.
   bool Flushed();
   void SetHeartbeatInterval(std::chrono::nanoseconds interval);
   // Ends the stream; the link then dials another.

@@ -60,7 +60,7 @@ Attempt::Actions Attempt::Stopped() {
   }
   if (phase_ != Phase::kStopping) return {};
   phase_ = Phase::kOver;
-  Say quiesced;
+  Send quiesced;
   *quiesced.message.mutable_quiesced()->mutable_attempt() = prepare_.attempt();
   if (!looked_.ok())
     *quiesced.message.mutable_quiesced()->mutable_error() = service::StatusToProto(looked_);
@@ -146,40 +146,40 @@ Attempt::Actions Attempt::OutOfOrder(const char* command) {
        {{"command", command}, {"execution", prepare_.attempt().execution()}}}));
 }
 
-Attempt::Say Attempt::Prepared() const {
-  Say say;
-  *say.message.mutable_prepared()->mutable_attempt() = prepare_.attempt();
-  return say;
+Attempt::Send Attempt::Prepared() const {
+  Send send;
+  *send.message.mutable_prepared()->mutable_attempt() = prepare_.attempt();
+  return send;
 }
 
-Attempt::Say Attempt::Verified() const {
-  Say say;
-  *say.message.mutable_verified()->mutable_attempt() = prepare_.attempt();
-  return say;
+Attempt::Send Attempt::Verified() const {
+  Send send;
+  *send.message.mutable_verified()->mutable_attempt() = prepare_.attempt();
+  return send;
 }
 
-Attempt::Say Attempt::Committed() const {
-  Say say;
-  *say.message.mutable_committed()->mutable_attempt() = prepare_.attempt();
-  return say;
+Attempt::Send Attempt::Committed() const {
+  Send send;
+  *send.message.mutable_committed()->mutable_attempt() = prepare_.attempt();
+  return send;
 }
 
-Attempt::Say Attempt::Failed() const {
-  Say say;
-  *say.message.mutable_failed()->mutable_attempt() = prepare_.attempt();
-  *say.message.mutable_failed()->mutable_error() = service::StatusToProto(error_);
-  return say;
+Attempt::Send Attempt::Failed() const {
+  Send send;
+  *send.message.mutable_failed()->mutable_attempt() = prepare_.attempt();
+  *send.message.mutable_failed()->mutable_error() = service::StatusToProto(error_);
+  return send;
 }
 
-Attempt::Say Attempt::Progress() const {
-  Say say;
-  v1::WindowDone& done = *say.message.mutable_window_done();
+Attempt::Send Attempt::Progress() const {
+  Send send;
+  v1::WindowDone& done = *send.message.mutable_window_done();
   *done.mutable_attempt() = prepare_.attempt();
   done.set_window(last_.window);
   done.set_sent_bytes(last_.bytes.sent());
   done.set_received_bytes(last_.bytes.received());
   done.set_copied_bytes(last_.bytes.copied);
-  return say;
+  return send;
 }
 
 }  // namespace remesh::worker

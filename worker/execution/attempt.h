@@ -59,11 +59,11 @@ class Attempt {
   struct DropTarget {    // free the target's shards and all else
     bool even_committed = false;
   };
-  struct Say {
+  struct Send {
     v1::AttachRequest message;
   };
   using Action = std::variant<Reserve, FetchProgram, Open, GrantWindows, CheckSources, MarkVerified,
-                              MarkReady, LookAgain, AskWaits, StopMoving, DropTarget, Say>;
+                              MarkReady, LookAgain, AskWaits, StopMoving, DropTarget, Send>;
   using Actions = std::vector<Action>;
 
   explicit Attempt(v1::Prepare prepare) : prepare_(std::move(prepare)) {}
@@ -106,11 +106,11 @@ class Attempt {
   Actions Step(Phase expected, const absl::Status& status, Phase next, Actions actions);
   Actions Fail(const absl::Status& status);
   Actions OutOfOrder(const char* command);
-  Say Prepared() const;
-  Say Verified() const;
-  Say Committed() const;
-  Say Failed() const;
-  Say Progress() const;
+  Send Prepared() const;
+  Send Verified() const;
+  Send Committed() const;
+  Send Failed() const;
+  Send Progress() const;
 
   const v1::Prepare prepare_;
   Phase phase_ = Phase::kReserving;

@@ -17,17 +17,17 @@ using Phase = Attempt::Phase;
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
-// The names of actions; for Say, the name of its event.
+// The names of actions; for Send, the name of its event.
 std::vector<std::string> Names(const Attempt::Actions& actions) {
   std::vector<std::string> names;
   for (const Attempt::Action& action : actions) {
     static constexpr const char* kNames[] = {"reserve",   "fetch",         "open",       "grant",
                                              "check",     "mark-verified", "mark-ready", "look",
                                              "ask-waits", "stop",          "drop"};
-    if (const auto* say = std::get_if<Attempt::Say>(&action)) {
+    if (const auto* send = std::get_if<Attempt::Send>(&action)) {
       const auto* field =
-          v1::AttachRequest::descriptor()->FindFieldByNumber(say->message.event_case());
-      names.push_back(std::string("say ") + field->name());
+          v1::AttachRequest::descriptor()->FindFieldByNumber(send->message.event_case());
+      names.push_back(std::string("send ") + field->name());
     } else {
       names.push_back(kNames[action.index()]);
     }
@@ -72,19 +72,19 @@ TEST_F(AttemptTest, TheGoodLife) {
   EXPECT_THAT(Names(attempt_.Start()), ElementsAre("reserve"));
   EXPECT_THAT(Names(attempt_.Reserved(absl::OkStatus())), ElementsAre("fetch"));
   EXPECT_THAT(Names(attempt_.ProgramFetched(absl::OkStatus())), ElementsAre("open"));
-  EXPECT_THAT(Names(attempt_.Opened(absl::OkStatus())), ElementsAre("say prepared"));
+  EXPECT_THAT(Names(attempt_.Opened(absl::OkStatus())), ElementsAre("send prepared"));
   EXPECT_THAT(Names(attempt_.Grant(1)), ElementsAre("grant"));
   EXPECT_THAT(Names(attempt_.Grant(1)), IsEmpty());
-  EXPECT_THAT(Names(attempt_.WindowDone({.window = 0})), ElementsAre("say window_done"));
+  EXPECT_THAT(Names(attempt_.WindowDone({.window = 0})), ElementsAre("send window_done"));
   EXPECT_THAT(Names(attempt_.Grant(2)), ElementsAre("grant"));
   attempt_.WindowDone({.window = 1});
   EXPECT_THAT(Names(attempt_.Verify()), ElementsAre("check"));
   EXPECT_THAT(Names(attempt_.Verify()), IsEmpty());
   EXPECT_THAT(Names(attempt_.SourcesChecked(absl::OkStatus())), ElementsAre("mark-verified"));
-  EXPECT_THAT(Names(attempt_.MarkedVerified(absl::OkStatus())), ElementsAre("say verified"));
+  EXPECT_THAT(Names(attempt_.MarkedVerified(absl::OkStatus())), ElementsAre("send verified"));
   EXPECT_THAT(Names(attempt_.Commit()), ElementsAre("mark-ready"));
-  EXPECT_THAT(Names(attempt_.MarkedReady(absl::OkStatus())), ElementsAre("say committed", "stop"));
-  EXPECT_THAT(Names(attempt_.Commit()), ElementsAre("say committed"));
+  EXPECT_THAT(Names(attempt_.MarkedReady(absl::OkStatus())), ElementsAre("send committed", "stop"));
+  EXPECT_THAT(Names(attempt_.Commit()), ElementsAre("send committed"));
   EXPECT_THAT(Names(attempt_.Stopped()), IsEmpty());
   EXPECT_TRUE(attempt_.over());
 }
@@ -102,7 +102,7 @@ TEST_F(AttemptTest, AnAbortThatNamesAChunkLooksAtItFirst) {
     EXPECT_THAT(Names(attempt.Abort(false, mismatch)), IsEmpty());
     EXPECT_THAT(Names(attempt.LookedAgain(found)), ElementsAre("stop"));
     const Attempt::Actions end = attempt.Stopped();
-    const v1::Quiesced& quiesced = std::get<Attempt::Say>(end[1]).message.quiesced();
+    const v1::Quiesced& quiesced = std::get<Attempt::Send>(end[1]).message.quiesced();
     EXPECT_EQ(quiesced.has_error(), !found.ok());
     EXPECT_EQ(GetErrorInfo(StatusFromProto(quiesced.error())).reason, GetErrorInfo(found).reason);
   }
@@ -125,7 +125,7 @@ TEST_F(AttemptTest, AnAbortAnywhereStopsThenDropsThenSaysQuiesced) {
     EXPECT_THAT(Names(attempt.Opened(absl::OkStatus())), IsEmpty());
     EXPECT_THAT(Names(attempt.SourcesChecked(absl::OkStatus())), IsEmpty());
     EXPECT_THAT(Names(attempt.MovingFailed(Broken())), IsEmpty());
-    EXPECT_THAT(Names(attempt.Stopped()), ElementsAre("drop", "say quiesced"));
+    EXPECT_THAT(Names(attempt.Stopped()), ElementsAre("drop", "send quiesced"));
     EXPECT_TRUE(attempt.over());
   }
 }
@@ -133,12 +133,12 @@ TEST_F(AttemptTest, AnAbortAnywhereStopsThenDropsThenSaysQuiesced) {
 TEST_F(AttemptTest, AFailureIsToldOnceAndAgainAfterReattaching) {
   attempt_.Start();
   const auto actions = attempt_.Reserved(Broken());
-  ASSERT_THAT(Names(actions), ElementsAre("say failed"));
-  const auto& failed = std::get<Attempt::Say>(actions[0]).message.failed();
+  ASSERT_THAT(Names(actions), ElementsAre("send failed"));
+  const auto& failed = std::get<Attempt::Send>(actions[0]).message.failed();
   EXPECT_EQ(GetErrorInfo(StatusFromProto(failed.error())).reason, "BROKEN");
   EXPECT_THAT(Names(attempt_.Grant(2)), IsEmpty());
   EXPECT_THAT(Names(attempt_.Verify()), IsEmpty());
-  EXPECT_THAT(Names(attempt_.Reattached()), ElementsAre("say failed"));
+  EXPECT_THAT(Names(attempt_.Reattached()), ElementsAre("send failed"));
   EXPECT_THAT(Names(attempt_.Abort()), ElementsAre("stop"));
 }
 
@@ -146,21 +146,21 @@ TEST_F(AttemptTest, CommandsOutOfOrderFailTheAttempt) {
   ToTransferring();
   attempt_.WindowDone({.window = 0});
   const auto actions = attempt_.Verify();
-  ASSERT_THAT(Names(actions), ElementsAre("say failed"));
+  ASSERT_THAT(Names(actions), ElementsAre("send failed"));
   EXPECT_EQ(
-      GetErrorInfo(StatusFromProto(std::get<Attempt::Say>(actions[0]).message.failed().error()))
+      GetErrorInfo(StatusFromProto(std::get<Attempt::Send>(actions[0]).message.failed().error()))
           .reason,
       "COMMAND_OUT_OF_ORDER");
   Attempt early(Prepare());
   early.Start();
-  EXPECT_THAT(Names(early.Commit()), ElementsAre("say failed"));
+  EXPECT_THAT(Names(early.Commit()), ElementsAre("send failed"));
 }
 
 TEST_F(AttemptTest, NothingUndoesACommit) {
   ToVerified();
   attempt_.Commit();
   attempt_.MarkedReady(absl::OkStatus());
-  EXPECT_THAT(Names(attempt_.Abort()), ElementsAre("say committed"));
+  EXPECT_THAT(Names(attempt_.Abort()), ElementsAre("send committed"));
   EXPECT_EQ(attempt_.phase(), Phase::kCommitted);
   EXPECT_THAT(Names(attempt_.MovingFailed(Broken())), IsEmpty());
 }
@@ -170,7 +170,7 @@ TEST_F(AttemptTest, AnAbortBetweenCommitAndItsRecordIsRefused) {
   EXPECT_THAT(Names(attempt_.Commit()), ElementsAre("mark-ready"));
   EXPECT_THAT(Names(attempt_.Abort()), IsEmpty());
   EXPECT_THAT(Names(attempt_.Commit()), IsEmpty());
-  EXPECT_THAT(Names(attempt_.MarkedReady(absl::OkStatus())), ElementsAre("say committed", "stop"));
+  EXPECT_THAT(Names(attempt_.MarkedReady(absl::OkStatus())), ElementsAre("send committed", "stop"));
 }
 
 TEST_F(AttemptTest, AStallIsAnsweredWithWhatThisHostWaitsFor) {
@@ -183,9 +183,10 @@ TEST_F(AttemptTest, AStallIsAnsweredWithWhatThisHostWaitsFor) {
               ElementsAre("ask-waits"));
   EXPECT_THAT(Names(attempt_.LookedAgain(stalled("b"))), ElementsAre("stop"));
   const Attempt::Actions actions = attempt_.Stopped();
-  ASSERT_THAT(Names(actions), ElementsAre("drop", "say quiesced"));
-  EXPECT_EQ(service::StatusFromProto(std::get<Attempt::Say>(actions[1]).message.quiesced().error()),
-            stalled("b"));
+  ASSERT_THAT(Names(actions), ElementsAre("drop", "send quiesced"));
+  EXPECT_EQ(
+      service::StatusFromProto(std::get<Attempt::Send>(actions[1]).message.quiesced().error()),
+      stalled("b"));
 }
 
 TEST_F(AttemptTest, ADecisionTakenBackUndoesACommit) {
@@ -193,7 +194,7 @@ TEST_F(AttemptTest, ADecisionTakenBackUndoesACommit) {
   attempt_.Commit();
   EXPECT_THAT(Names(attempt_.Abort(/*even_committed=*/true)), IsEmpty());
   EXPECT_THAT(Names(attempt_.MarkedReady(absl::OkStatus())), ElementsAre("stop"));
-  EXPECT_THAT(Names(attempt_.Stopped()), ElementsAre("drop", "say quiesced"));
+  EXPECT_THAT(Names(attempt_.Stopped()), ElementsAre("drop", "send quiesced"));
 }
 
 TEST_F(AttemptTest, ADecisionTakenBackUndoesACommitThatWasSaid) {
@@ -202,20 +203,20 @@ TEST_F(AttemptTest, ADecisionTakenBackUndoesACommitThatWasSaid) {
   attempt_.MarkedReady(absl::OkStatus());
   EXPECT_THAT(Names(attempt_.Abort(/*even_committed=*/true)), IsEmpty());  // it stops already
   const Attempt::Actions actions = attempt_.Stopped();
-  ASSERT_THAT(Names(actions), ElementsAre("drop", "say quiesced"));
+  ASSERT_THAT(Names(actions), ElementsAre("drop", "send quiesced"));
   EXPECT_TRUE(std::get<Attempt::DropTarget>(actions[0]).even_committed);
 }
 
 TEST_F(AttemptTest, WhatThePlannerMissedIsSaidAgain) {
   ToTransferring();
-  EXPECT_THAT(Names(attempt_.Reattached()), ElementsAre("say prepared"));
+  EXPECT_THAT(Names(attempt_.Reattached()), ElementsAre("send prepared"));
   attempt_.WindowDone({.window = 0});
-  EXPECT_THAT(Names(attempt_.Reattached()), ElementsAre("say prepared", "say window_done"));
+  EXPECT_THAT(Names(attempt_.Reattached()), ElementsAre("send prepared", "send window_done"));
   attempt_.WindowDone({.window = 1});
   attempt_.Verify();
   attempt_.SourcesChecked(absl::OkStatus());
   attempt_.MarkedVerified(absl::OkStatus());
-  EXPECT_THAT(Names(attempt_.Reattached()), ElementsAre("say verified"));
+  EXPECT_THAT(Names(attempt_.Reattached()), ElementsAre("send verified"));
 }
 
 }  // namespace

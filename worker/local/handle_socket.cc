@@ -31,7 +31,7 @@ PacketServer::Reply BeginLease(LeaseTable& leases, uid_t user,
           }};
 }
 
-PacketServer::Reply SayHeld(const LeaseTable& leases, std::string_view token) {
+PacketServer::Reply AnswerHeld(const LeaseTable& leases, std::string_view token) {
   const auto held = leases.Held(token);
   if (!held) return {"no lease has this token (any more)"};
   return {*held ? "yes" : "no"};
@@ -52,7 +52,7 @@ absl::StatusOr<std::unique_ptr<PacketServer>> ServeHandles(const std::string& so
     }
     if (packet.bytes == "lease") return BeginLease(handles->leases(), packet.uid, lease_ended);
     if (packet.bytes.starts_with(kHeld))
-      return SayHeld(handles->leases(), std::string_view(packet.bytes).substr(kHeld.size()));
+      return AnswerHeld(handles->leases(), std::string_view(packet.bytes).substr(kHeld.size()));
     std::shared_ptr<const Fd> handle = handles->Find(packet.bytes);
     if (handle == nullptr) return {"no memory has this token (any more)"};
     return {"ok", std::move(handle)};

@@ -173,7 +173,7 @@ void LocalCalls::Reserved(const std::string& state, const absl::Status& status) 
   Retry(state);
 }
 
-void LocalCalls::SayWanted() {
+void LocalCalls::SendWanted() {
   for (const auto& [awaited, ids] : by_awaited_) {
     if (awaited.what == Awaited::What::kState || awaited.what == Awaited::What::kGeneration)
       wanted_(awaited.state);

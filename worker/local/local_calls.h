@@ -66,7 +66,7 @@ class LocalCalls {
   // Ends the calls that wait for memory of `state`: it is reserved, or `status` says why it is not.
   void Reserved(const std::string& state, const absl::Status& status);
   // Calls `wanted` again for each state that a call waits for.
-  void SayWanted();
+  void SendWanted();
   // Calls `wanted` again for states of which this host has no shard and a call waits for a later
   // generation; to be called from time to time. No more than kAskedAtOnce states each time, in
   // turn.

@@ -469,10 +469,10 @@ TEST_F(LocalServiceTest, AHostWithoutShardsIsAnsweredAtOnce) {
 TEST_F(LocalServiceTest, WantedStatesAreSaidAgain) {
   std::thread waiting([this] { EXPECT_TRUE(Allocate(/*wait=*/true).ok()); });
   UntilACallWaits();
-  strand_.Post([this] { calls_->SayWanted(); });
+  strand_.Post([this] { calls_->SendWanted(); });
   Assign();
   waiting.join();
-  strand_.Post([this] { calls_->SayWanted(); });  // no call waits any more
+  strand_.Post([this] { calls_->SendWanted(); });  // no call waits any more
   EXPECT_THAT(OnStrand([this] { return wanted_; }), ElementsAre(kState, kState));
 }
 

@@ -75,16 +75,16 @@ Execution Execution::Restore(ExecutionSpec spec, v1::Execution resource, Executi
   return execution;
 }
 
-void Execution::TellHost(int index, v1::AttachResponse message, ExecutionActions& out) const {
-  out.push_back(Tell{.host = spec_.participants[index].host, .message = std::move(message)});
+void Execution::SendToHost(int index, v1::AttachResponse message, ExecutionActions& out) const {
+  out.push_back(SendCommand{.host = spec_.participants[index].host, .message = std::move(message)});
 }
 
-void Execution::TellCommit(int index, ExecutionActions& out) const {
-  TellHost(index, MakeCommit(spec_.attempt, resource_), out);
+void Execution::SendCommit(int index, ExecutionActions& out) const {
+  SendToHost(index, MakeCommit(spec_.attempt, resource_), out);
 }
 
-void Execution::TellAbort(int index, ExecutionActions& out) const {
-  TellHost(index, MakeAbort(spec_.attempt, resource_), out);
+void Execution::SendAbort(int index, ExecutionActions& out) const {
+  SendToHost(index, MakeAbort(spec_.attempt, resource_), out);
 }
 
 void Execution::Start(PeerTable peers, ExecutionActions& out) {
@@ -98,7 +98,7 @@ void Execution::Start(PeerTable peers, ExecutionActions& out) {
   spec_.exchanges = {};  // what only the Prepares need
   for (size_t i = 0; i < hosts_.size(); ++i) {
     hosts_[i].told = true;
-    out.push_back(TellPrepare{
+    out.push_back(SendPrepare{
         .host = hosts_[i].name, .preparation = preparation, .participant = static_cast<int>(i)});
   }
 }
@@ -136,7 +136,7 @@ void Execution::GrantAhead(ExecutionActions& out) {
   if (until <= granted_) return;
   granted_ = static_cast<int32_t>(until);
   for (size_t i = 0; i < hosts_.size(); ++i) {
-    TellHost(static_cast<int>(i), MakeGrant(spec_.attempt, granted_), out);
+    SendToHost(static_cast<int>(i), MakeGrant(spec_.attempt, granted_), out);
   }
 }
 
@@ -166,7 +166,7 @@ void Execution::StartVerifying(ExecutionActions& out) {
   step_ = Step::kVerifying;
   resource_.set_phase(v1::Execution::VERIFYING);
   for (size_t i = 0; i < hosts_.size(); ++i) {
-    TellHost(static_cast<int>(i), MakeVerify(spec_.attempt), out);
+    SendToHost(static_cast<int>(i), MakeVerify(spec_.attempt), out);
   }
 }
 
@@ -200,7 +200,7 @@ void Execution::OnSaved(Save what, Moment now, ExecutionActions& out) {
     step_ = Step::kCommitting;
     resource_.set_phase(v1::Execution::COMMITTING);
     for (size_t i = 0; i < hosts_.size(); ++i) {
-      if (!hosts_[i].away && !hosts_[i].incomplete) TellCommit(static_cast<int>(i), out);
+      if (!hosts_[i].away && !hosts_[i].incomplete) SendCommit(static_cast<int>(i), out);
     }
     FinishIfCommitted(out);
   } else if ((what == Save::kSuccess && step_ == Step::kFinishing) ||
@@ -211,7 +211,7 @@ void Execution::OnSaved(Save what, Moment now, ExecutionActions& out) {
     // A host that has acknowledged Commit is done with the attempt; Reconcile() deals with what it
     // holds.
     for (size_t i = 0; given_up && i < hosts_.size(); ++i) {
-      if (!hosts_[i].away && !hosts_[i].committed) TellAbort(static_cast<int>(i), out);
+      if (!hosts_[i].away && !hosts_[i].committed) SendAbort(static_cast<int>(i), out);
     }
   }
 }
@@ -240,7 +240,7 @@ void Execution::Fail(google::rpc::Status error, v1::Execution::Phase end_phase, 
   aborting_since_ = now.steady;
   *resource_.mutable_error() = std::move(error);
   for (size_t i = 0; i < hosts_.size(); ++i) {
-    if (hosts_[i].told && !hosts_[i].away) TellAbort(static_cast<int>(i), out);
+    if (hosts_[i].told && !hosts_[i].away) SendAbort(static_cast<int>(i), out);
   }
   RecordIfQuiesced(out);
 }
@@ -374,7 +374,7 @@ void Execution::OnHostReturned(const std::string& host, bool holds_target, Execu
   // COMMITTING: either the success or the withdrawal of the decision is being written.
   const bool failed = step_ >= Step::kAborting && resource_.phase() != v1::Execution::SUCCEEDED &&
                       resource_.phase() != v1::Execution::COMMITTING;
-  if (failed && state.told && !state.quiesced) TellAbort(index, out);
+  if (failed && state.told && !state.quiesced) SendAbort(index, out);
   // A host that receives no shards may come back while the decision or the success is being
   // written.
   const bool decided = step_ == Step::kDeciding || step_ == Step::kCommitting;
@@ -383,13 +383,13 @@ void Execution::OnHostReturned(const std::string& host, bool holds_target, Execu
   if (!state.receives) {
     // The host may have begun another life and know nothing of the attempt. If it does know the
     // attempt, the message ends it there.
-    if (step_ != Step::kDeciding) TellCommit(index, out);  // else OnSaved() does
+    if (step_ != Step::kDeciding) SendCommit(index, out);  // else OnSaved() does
     state.committed = true;
     if (step_ == Step::kCommitting) FinishIfCommitted(out);
     return;
   }
   if (!holds_target) return NoteIncomplete(index);
-  if (step_ == Step::kCommitting) TellCommit(index, out);
+  if (step_ == Step::kCommitting) SendCommit(index, out);
 }
 
 // The host is back without its shards of the target. While the decision is being written this must
@@ -411,17 +411,17 @@ void Execution::GiveUp(const absl::Status& why) {
   step_ = Step::kRecording;
 }
 
-void Execution::Forgive(Timestamp pause) {
+void Execution::ExtendDeadlines(Timestamp pause) {
   spec_.deadline += pause;
   aborting_since_ += pause;
   moved_at_ += pause;
-  hosts_.Forgive(pause);
+  hosts_.ExtendDeadlines(pause);
 }
 
 void Execution::OnTick(Moment now, ExecutionActions& out) {
   if (step_ == Step::kCommitting) {
     for (const int index : hosts_.CommitsToRepeat(now.steady)) {
-      TellCommit(index, out);
+      SendCommit(index, out);
       hosts_.CommitFailed(index, now.steady);  // unless the host answers otherwise
     }
   }

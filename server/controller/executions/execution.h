@@ -21,12 +21,12 @@
 namespace remesh::server {
 
 // Actions of an execution. OnSaved() follows after Save.
-struct Tell {
+struct SendCommand {
   std::string host;
   v1::AttachResponse message;  // without epoch
 };
 // The Prepare of a participant. It is made when it can be sent: see MakePrepare().
-struct TellPrepare {
+struct SendPrepare {
   std::string host;
   std::shared_ptr<const Preparation> preparation;
   int participant = 0;
@@ -34,7 +34,7 @@ struct TellPrepare {
 struct GiveUpOn {
   std::string host;  // it does not answer Abort: end its stream
 };
-using ExecutionAction = std::variant<Tell, TellPrepare, Save, GiveUpOn>;
+using ExecutionAction = std::variant<SendCommand, SendPrepare, Save, GiveUpOn>;
 using ExecutionActions = std::vector<ExecutionAction>;
 
 // One run of a plan against a state:
@@ -112,7 +112,7 @@ class Execution {
   // no longer wanted, and writes Save::kFailure. REQUIRES: step() is kCommitting.
   void GiveUp(const absl::Status& why);
   // The server itself stood still for `pause`: no deadline or waiting time counts it.
-  void Forgive(Timestamp pause);
+  void ExtendDeadlines(Timestamp pause);
 
   Step step() const { return step_; }
   bool ended() const { return step_ == Step::kEnded; }
@@ -133,9 +133,9 @@ class Execution {
 
  private:
   bool can_fail() const { return step_ <= Step::kVerifying; }
-  void TellHost(int index, v1::AttachResponse message, ExecutionActions& out) const;
-  void TellCommit(int index, ExecutionActions& out) const;
-  void TellAbort(int index, ExecutionActions& out) const;
+  void SendToHost(int index, v1::AttachResponse message, ExecutionActions& out) const;
+  void SendCommit(int index, ExecutionActions& out) const;
+  void SendAbort(int index, ExecutionActions& out) const;
   void NoteIncomplete(int index);
   void Explain(const std::string& host, const google::rpc::Status& found);
   void FailIfStalled(Moment now, ExecutionActions& out);

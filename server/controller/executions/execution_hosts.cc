@@ -85,7 +85,7 @@ void ExecutionHosts::CommitFailed(int index, Timestamp now) {
   host.commit_again = now + std::min(pause, kMost);
 }
 
-void ExecutionHosts::Forgive(Timestamp pause) {
+void ExecutionHosts::ExtendDeadlines(Timestamp pause) {
   for (ExecutionHost& host : hosts_) host.commit_again += pause;
 }
 

@@ -55,7 +55,7 @@ class ExecutionHosts {
   std::vector<int> CommitsToRepeat(Timestamp now) const;
   // Commit failed on this host. The time until it is repeated grows with each failure.
   void CommitFailed(int index, Timestamp now);
-  void Forgive(Timestamp pause);  // the server itself stood still
+  void ExtendDeadlines(Timestamp pause);  // the server itself stood still
 
  private:
   template <typename Holds>

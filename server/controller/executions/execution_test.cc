@@ -86,7 +86,7 @@ TEST_F(ExecutionTest, AnswersCountInAnyOrder) {
 TEST_F(ExecutionTest, GrantsRunAheadOfTheSlowestHost) {
   Start();
   AllPrepared();
-  EXPECT_EQ(std::get<Tell>(out_.back()).message.grant().until(), 2);
+  EXPECT_EQ(std::get<SendCommand>(out_.back()).message.grant().until(), 2);
   Taken();
   Done("a", 0);
   Done("a", 1);
@@ -95,7 +95,7 @@ TEST_F(ExecutionTest, GrantsRunAheadOfTheSlowestHost) {
   Done("a", 4);  // never granted
   EXPECT_EQ(execution_.resource().hosts(0).windows_done(), 2);
   Done("c", 0);
-  EXPECT_EQ(std::get<Tell>(out_.back()).message.grant().until(), 3);
+  EXPECT_EQ(std::get<SendCommand>(out_.back()).message.grant().until(), 3);
 }
 
 TEST_F(ExecutionTest, APlanWithoutWindowsGoesStraightToVerifying) {
@@ -173,7 +173,7 @@ TEST_F(ExecutionTest, TheOriginSaysWhetherASourceOrALinkSpoiledAChunk) {
     out_.clear();
     execution_.OnAttemptFailed("b", mismatch, now_, out_);
     for (const ExecutionAction& action : out_) {
-      const v1::Abort& abort = std::get<Tell>(action).message.abort();
+      const v1::Abort& abort = std::get<SendCommand>(action).message.abort();
       EXPECT_EQ(GetErrorInfo(service::StatusFromProto(abort.error())).metadata["tape"], "3");
     }
     execution_.OnQuiesced("c", found, now_, out_);
@@ -186,7 +186,7 @@ TEST_F(ExecutionTest, TheOriginSaysWhetherASourceOrALinkSpoiledAChunk) {
   Start();
   out_.clear();
   execution_.OnHostAway("b", lost_, now_, out_);
-  EXPECT_FALSE(std::get<Tell>(out_[0]).message.abort().has_error());
+  EXPECT_FALSE(std::get<SendCommand>(out_[0]).message.abort().has_error());
   execution_.OnQuiesced("c", modified, now_, out_);
   EXPECT_EQ(Reason(), "WORKER_LOST");
 }

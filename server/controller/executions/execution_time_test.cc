@@ -8,7 +8,7 @@ namespace {
 TEST_F(ExecutionTest, TheServersOwnPauseMovesItsDeadlines) {
   Start();
   Taken();
-  execution_.Forgive(seconds(50));
+  execution_.ExtendDeadlines(seconds(50));
   now_.steady = seconds(120);
   execution_.OnTick(now_, out_);
   EXPECT_EQ(Taken(), "");
@@ -82,7 +82,7 @@ TEST_F(ExecutionTest, TransfersThatStallNameTheLinksWhereBothEndsWait) {
   now_.steady += seconds(30);
   execution_.OnTick(now_, out_);
   for (const ExecutionAction& action : out_) {
-    const v1::Abort& abort = std::get<Tell>(action).message.abort();
+    const v1::Abort& abort = std::get<SendCommand>(action).message.abort();
     EXPECT_EQ(GetErrorInfo(service::StatusFromProto(abort.error())).reason, "LINK_STALLED");
   }
   EXPECT_EQ(Taken(), "a:abort b:abort c:abort");
@@ -111,7 +111,7 @@ TEST_F(ExecutionTest, AnyProgressIsNoStall) {
   EXPECT_TRUE(execution_.Stalls(now_));
   execution_.OnMoved(now_.steady - seconds(5));
   EXPECT_FALSE(execution_.Stalls(now_));
-  execution_.Forgive(seconds(20));
+  execution_.ExtendDeadlines(seconds(20));
   EXPECT_EQ(after(44), Step::kTransferring);
   EXPECT_EQ(after(1), Step::kAborting);
   EXPECT_EQ(Reason(), "LINK_STALLED");

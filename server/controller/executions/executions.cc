@@ -404,8 +404,8 @@ std::vector<HostAway> Executions::OnTick(const std::string& name, Moment now, Ou
   return Apply(name, std::move(actions), now, out);
 }
 
-void Executions::Forgive(Timestamp pause) {
-  for (const std::string& name : running_) entries_.at(name).execution.Forgive(pause);
+void Executions::ExtendDeadlines(Timestamp pause) {
+  for (const std::string& name : running_) entries_.at(name).execution.ExtendDeadlines(pause);
 }
 
 std::vector<HostAway> Executions::Apply(const std::string& name, ExecutionActions actions,
@@ -413,9 +413,9 @@ std::vector<HostAway> Executions::Apply(const std::string& name, ExecutionAction
   std::vector<HostAway> given_up;
   out.Touch(name);
   for (ExecutionAction& action : actions) {
-    if (Tell* tell = std::get_if<Tell>(&action)) {
-      commands_.Send(tell->host, std::move(tell->message), out);
-    } else if (TellPrepare* prepare = std::get_if<TellPrepare>(&action)) {
+    if (SendCommand* send = std::get_if<SendCommand>(&action)) {
+      commands_.Send(send->host, std::move(send->message), out);
+    } else if (SendPrepare* prepare = std::get_if<SendPrepare>(&action)) {
       const size_t bytes = PrepareBytes(*prepare->preparation, prepare->participant);
       const auto make = [preparation = std::move(prepare->preparation),
                          participant = prepare->participant] {

@@ -69,7 +69,7 @@ class Executions {
   void OnHostReturned(const std::string& host, Moment now, Outbox& out);
   // Returns the hosts that did not quiesce in time; their streams must be ended.
   std::vector<HostAway> OnTick(const std::string& name, Moment now, Outbox& out);
-  void Forgive(Timestamp pause);  // the server itself stood still
+  void ExtendDeadlines(Timestamp pause);  // the server itself stood still
 
  private:
   std::vector<HostAway> Apply(const std::string& name, ExecutionActions actions, Moment now,

@@ -34,10 +34,10 @@ TEST_F(ExecutionsTest, AnExecutionIsAnsweredAndStartsOnceItIsOnDisk) {
 TEST_F(ExecutionsTest, ItsEndIsToldAsAValue) {
   const std::string name = Launch();
   Stored(name);
-  Say(name, [](v1::AttachRequest& message) { return message.mutable_prepared(); });
-  Say(name, [](v1::AttachRequest& message) { return message.mutable_verified(); });
+  Send(name, [](v1::AttachRequest& message) { return message.mutable_prepared(); });
+  Send(name, [](v1::AttachRequest& message) { return message.mutable_verified(); });
   EXPECT_FALSE(executions_.OnSaved(LastSave(), now_, out_).has_value());  // the decision
-  SayCommitted(name);
+  SendCommitted(name);
   const std::optional<ExecutionEnd> end = executions_.OnSaved(LastSave(), now_, out_);
   ASSERT_TRUE(end.has_value());
   EXPECT_EQ(end->state, kState);
@@ -53,10 +53,10 @@ TEST_F(ExecutionsTest, ItsEndIsToldAsAValue) {
 TEST_F(ExecutionsTest, ACommittedOfAReceiverThatHoldsNothingDoesNotCount) {
   const std::string name = Launch();
   Stored(name);
-  Say(name, [](v1::AttachRequest& message) { return message.mutable_prepared(); });
-  Say(name, [](v1::AttachRequest& message) { return message.mutable_verified(); });
+  Send(name, [](v1::AttachRequest& message) { return message.mutable_prepared(); });
+  Send(name, [](v1::AttachRequest& message) { return message.mutable_verified(); });
   EXPECT_FALSE(executions_.OnSaved(LastSave(), now_, out_).has_value());  // the decision
-  Say(name, [](v1::AttachRequest& message) { return message.mutable_committed(); });
+  Send(name, [](v1::AttachRequest& message) { return message.mutable_committed(); });
   EXPECT_TRUE(out_.TakeFollowUps().empty());
   EXPECT_EQ((*FindExecution(executions_, name))->execution.resource().phase(),
             v1::Execution::COMMITTING);
@@ -66,23 +66,23 @@ TEST_F(ExecutionsTest, ACommittedOfAReceiverThatHoldsNothingDoesNotCount) {
   executions_.OnTick(name, now_, out_);
   ASSERT_GT(Did<SendToWorker>().size(), told);
   EXPECT_TRUE(Did<SendToWorker>().back().message.has_commit());
-  SayCommitted(name);
+  SendCommitted(name);
   EXPECT_TRUE(executions_.OnSaved(LastSave(), now_, out_).has_value());
 }
 
 TEST_F(ExecutionsTest, ItsEndCarriesWhatMetricsCount) {
   const std::string name = Launch("b", /*windows=*/1);
   Stored(name);
-  Say(name, [](v1::AttachRequest& message) { return message.mutable_prepared(); });
-  Say(name, [](v1::AttachRequest& message) {
+  Send(name, [](v1::AttachRequest& message) { return message.mutable_prepared(); });
+  Send(name, [](v1::AttachRequest& message) {
     message.mutable_window_done()->set_received_bytes(100);
     message.mutable_window_done()->set_copied_bytes(7);
     return message.mutable_window_done();
   });
-  Say(name, [](v1::AttachRequest& message) { return message.mutable_verified(); });
+  Send(name, [](v1::AttachRequest& message) { return message.mutable_verified(); });
   executions_.OnSaved(LastSave(), now_, out_);
   now_.wall += absl::Seconds(3);
-  SayCommitted(name);
+  SendCommitted(name);
   executions_.OnSaved(LastSave(), now_, out_);
   const ExecutionEnded ended = Did<ExecutionEnded>().at(0);
   EXPECT_EQ(ended.seconds, 3);
@@ -93,12 +93,12 @@ TEST_F(ExecutionsTest, ItsEndCarriesWhatMetricsCount) {
 TEST_F(ExecutionsTest, AMoveThatSucceedsTellsWhatWasPredictedAndWhatItTook) {
   const std::string name = Launch("b", /*windows=*/0, /*predicted_seconds=*/0.5);
   Stored(name);
-  Say(name, [](v1::AttachRequest& message) { return message.mutable_prepared(); });
+  Send(name, [](v1::AttachRequest& message) { return message.mutable_prepared(); });
   now_.wall += absl::Seconds(2);
-  Say(name, [](v1::AttachRequest& message) { return message.mutable_verified(); });
+  Send(name, [](v1::AttachRequest& message) { return message.mutable_verified(); });
   executions_.OnSaved(LastSave(), now_, out_);
   now_.wall += absl::Seconds(1);  // until all have committed: no transfer
-  SayCommitted(name);
+  SendCommitted(name);
   executions_.OnSaved(LastSave(), now_, out_);
   const ExecutionEnded ended = Did<ExecutionEnded>().at(0);
   EXPECT_EQ(ended.predicted_seconds, 0.5);
@@ -108,9 +108,9 @@ TEST_F(ExecutionsTest, AMoveThatSucceedsTellsWhatWasPredictedAndWhatItTook) {
 TEST_F(ExecutionsTest, AMoveThatFailsTellsNothingOfThePrediction) {
   const std::string name = Launch("b", /*windows=*/1, /*predicted_seconds=*/0.5);
   Stored(name);
-  Say(name, [](v1::AttachRequest& message) { return message.mutable_prepared(); });
+  Send(name, [](v1::AttachRequest& message) { return message.mutable_prepared(); });
   executions_.OnHostAway({.host = "b", .why = absl::UnavailableError("gone")}, now_, out_);
-  Say(name, [](v1::AttachRequest& message) { return message.mutable_quiesced(); });
+  Send(name, [](v1::AttachRequest& message) { return message.mutable_quiesced(); });
   executions_.OnSaved(LastSave(), now_, out_);
   const ExecutionEnded ended = Did<ExecutionEnded>().at(0);
   EXPECT_EQ(ended.phase, v1::Execution::FAILED);
@@ -121,14 +121,14 @@ TEST_F(ExecutionsTest, AMoveThatFailsTellsNothingOfThePrediction) {
 TEST_F(ExecutionsTest, BytesThatHostsClaimDoNotWrap) {
   const std::string name = Launch("b", /*windows=*/1);
   Stored(name);
-  Say(name, [](v1::AttachRequest& message) { return message.mutable_prepared(); });
-  Say(name, [](v1::AttachRequest& message) {
+  Send(name, [](v1::AttachRequest& message) { return message.mutable_prepared(); });
+  Send(name, [](v1::AttachRequest& message) {
     message.mutable_window_done()->set_received_bytes(INT64_MAX);
     return message.mutable_window_done();
   });
-  Say(name, [](v1::AttachRequest& message) { return message.mutable_verified(); });
+  Send(name, [](v1::AttachRequest& message) { return message.mutable_verified(); });
   executions_.OnSaved(LastSave(), now_, out_);
-  SayCommitted(name);
+  SendCommitted(name);
   executions_.OnSaved(LastSave(), now_, out_);
   EXPECT_GT(Did<ExecutionEnded>().at(0).bytes_moved, 1e19);
 }
@@ -139,7 +139,7 @@ TEST_F(ExecutionsTest, ALostHostFailsItAndTheStateStays) {
   membership_.EndStream(2, now_, out_);
   executions_.OnHostAway({.host = "b", .why = absl::UnavailableError("gone")}, now_, out_);
   EXPECT_EQ(Sent(1, v1::AttachResponse::kAbort), 1);
-  Say(name, [](v1::AttachRequest& message) { return message.mutable_quiesced(); });
+  Send(name, [](v1::AttachRequest& message) { return message.mutable_quiesced(); });
   const std::optional<ExecutionEnd> end = executions_.OnSaved(LastSave(), now_, out_);
   ASSERT_TRUE(end.has_value());
   EXPECT_EQ(end->target, nullptr);
@@ -173,11 +173,11 @@ class ExecutionsOverNcclTest : public ExecutionsTest {
   }
   // Runs an execution from its start to the hosts' reports of the communicators that they keep.
   void Succeed(const std::string& name, const std::string& kept) {
-    Say(name, [](v1::AttachRequest& message) { return message.mutable_prepared(); });
-    Say(name, [](v1::AttachRequest& message) { return message.mutable_verified(); });
+    Send(name, [](v1::AttachRequest& message) { return message.mutable_prepared(); });
+    Send(name, [](v1::AttachRequest& message) { return message.mutable_verified(); });
     executions_.OnSaved(LastSave(), now_, out_);
     membership_.Hold("b", Manifest(kState, uid_, 2));
-    Say(name, [&](v1::AttachRequest& message) {
+    Send(name, [&](v1::AttachRequest& message) {
       message.mutable_committed()->mutable_communicators()->set_name(kept);
       message.mutable_committed()->mutable_communicators()->mutable_kept_for()->set_seconds(60);
       return message.mutable_committed();

@@ -460,7 +460,7 @@ void Starts::OnStored(const std::string& execution, Outbox& out) {
   out.Reply(launched.mapped(), executions_.Find(execution)->execution.resource());
 }
 
-void Starts::Forgive(Timestamp pause) {
+void Starts::ExtendDeadlines(Timestamp pause) {
   for (auto& [id, start] : planning_) start.asked.steady += pause;
 }
 

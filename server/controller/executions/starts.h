@@ -37,7 +37,7 @@ class Starts {
   // moves, that execution has ended.
   std::optional<Launch> OnPlanned(const Planned& planned, Moment now, Outbox& out);
   void OnStored(const std::string& execution, Outbox& out);
-  void Forgive(Timestamp pause);  // the server itself stood still
+  void ExtendDeadlines(Timestamp pause);  // the server itself stood still
   // Refuses every request that would become an execution: see ServerStops().
   void BeginDrain() { draining_ = true; }
 

@@ -119,16 +119,16 @@ TEST_F(LeadershipTest, AJournalWithoutFilesStopsAllDecisions) {
   EXPECT_TRUE(leadership_.behind());
   EXPECT_TRUE(leadership_.journal_lost());
   EXPECT_EQ(GetErrorInfo(leadership_.CheckMayChange()).reason, "JOURNAL_LOST");
-  EXPECT_FALSE(leadership_.Hear(Told("before", 4), records_, out_));
+  EXPECT_FALSE(leadership_.OnProvenHost(Told("before", 4), records_, out_));
 }
 
 TEST_F(LeadershipTest, OneWhoWasToldOfALaterJournalStopsAllDecisions) {
-  EXPECT_TRUE(leadership_.Hear(Told("before", 4), records_, out_));
+  EXPECT_TRUE(leadership_.OnProvenHost(Told("before", 4), records_, out_));
   EXPECT_TRUE(leadership_.CheckMayChange().ok());
-  EXPECT_FALSE(leadership_.Hear(Told("another", 1), records_, out_));
+  EXPECT_FALSE(leadership_.OnProvenHost(Told("another", 1), records_, out_));
   EXPECT_TRUE(leadership_.behind());
   EXPECT_EQ(GetErrorInfo(leadership_.CheckMayChange()).reason, "JOURNAL_BEHIND");
-  EXPECT_FALSE(leadership_.Hear(Told("before", 4), records_, out_));
+  EXPECT_FALSE(leadership_.OnProvenHost(Told("before", 4), records_, out_));
   v1::AttachResponse command;
   leadership_.Sign(command);
   EXPECT_FALSE(command.has_position());

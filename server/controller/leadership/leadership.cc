@@ -67,7 +67,8 @@ bool Leadership::HasGoneBackFor(const v1::Register& registration) const {
   return HasGoneBack(past_, journal_.durable(), lost_, registration.position());
 }
 
-bool Leadership::Hear(const v1::Register& registration, std::vector<Record>& records, Outbox& out) {
+bool Leadership::OnProvenHost(const v1::Register& registration, std::vector<Record>& records,
+                              Outbox& out) {
   if (!HasGoneBackFor(registration)) return !behind();
   const v1::JournalPosition& position = registration.position();
   const std::string what = absl::StrCat(

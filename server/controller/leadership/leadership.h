@@ -44,7 +44,7 @@ class Leadership {
   bool HasGoneBackFor(const v1::Register& registration) const;
   // A host whose identity is proven has come. Returns whether anything may be written on its
   // account: no, from the first host on that knows of a later journal than this one.
-  bool Hear(const v1::Register& registration, std::vector<Record>& records, Outbox& out);
+  bool OnProvenHost(const v1::Register& registration, std::vector<Record>& records, Outbox& out);
   // The journal's files are gone: what would be written could not be read again. `why` is the error
   // of every change from now on.
   void OnJournalLost(const absl::Status& why) { lost_files_ = why; }

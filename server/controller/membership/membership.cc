@@ -189,12 +189,12 @@ HostFacts Membership::AbandonAttach(const std::string& host, Moment now, Outbox&
   return facts;
 }
 
-void Membership::Hear(const StreamMessage& message, Moment now) {
-  workers_.Heard(message.stream, message.message, now);
+void Membership::OnMessage(const StreamMessage& message, Moment now) {
+  workers_.OnMessage(message.stream, message.message, now);
 }
 
-void Membership::Forgive(Timestamp pause) {
-  workers_.Forgive(pause);
+void Membership::ExtendDeadlines(Timestamp pause) {
+  workers_.ExtendDeadlines(pause);
   last_return_ += pause;
   for (auto& [host, entry] : hosts_) entry.away_since += pause;
 }

@@ -85,8 +85,8 @@ class Membership {
   const DepartedWorkers& departed() const { return departed_; }
   void ExpireDeparted(Moment now) { departed_.Expire(now.steady); }
 
-  void Hear(const StreamMessage& message, Moment now);
-  void Forgive(Timestamp pause);  // the server itself stood still
+  void OnMessage(const StreamMessage& message, Moment now);
+  void ExtendDeadlines(Timestamp pause);  // the server itself stood still
   HostFacts EndStream(StreamId stream, Moment now, Outbox& out);
   HostFacts DropStream(StreamId stream, const absl::Status& why, Moment now, Outbox& out);
   HostFacts DropSilent(StreamId stream, Moment now, Outbox& out);

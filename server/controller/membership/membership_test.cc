@@ -184,7 +184,7 @@ TEST_F(MembershipTest, WhileTheJournalIsBehindNobodyIsCommanded) {
   v1::Register told = Registration("c");
   told.mutable_position()->set_leadership("a later one");
   std::vector<Record> records;
-  EXPECT_FALSE(leadership_.Hear(told, records, out_));
+  EXPECT_FALSE(leadership_.OnProvenHost(told, records, out_));
   commands_.Send("a", command, out_);
   commands_.SendWelcome(Registration("a"), out_);
   EXPECT_EQ(Did<SendToWorker>().size(), 1u);

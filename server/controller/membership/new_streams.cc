@@ -20,7 +20,7 @@ absl::Status NotRegistered() {
 
 }  // namespace
 
-void NewStreams::Forgive(Timestamp pause) {
+void NewStreams::ExtendDeadlines(Timestamp pause) {
   for (auto& [stream, opened] : opened_) opened += pause;
 }
 

@@ -20,7 +20,7 @@ class NewStreams {
   // A message has come on the stream, or it has ended.
   void Remove(StreamId stream) { opened_.erase(stream); }
   // The server itself stood still for `pause`.
-  void Forgive(Timestamp pause);
+  void ExtendDeadlines(Timestamp pause);
   // Closes the streams that have waited too long (NOT_REGISTERED).
   void OnTick(Timestamp now, Outbox& out);
 

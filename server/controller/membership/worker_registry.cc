@@ -271,8 +271,8 @@ StreamId WorkerRegistry::Attach(StreamId stream, const v1::Register& registratio
   worker = WorkerEntry{.registration = registration,
                        .host = rules_.HostOf(registration),
                        .stream = stream,
-                       .heard = now.steady,
-                       .heard_wall = now.wall};
+                       .last_message = now.steady,
+                       .last_message_wall = now.wall};
   nic_capacity_ += NicCapacity(worker.host);
   worker.registration.clear_manifests();
   worker.registration.clear_host_secret();
@@ -290,7 +290,7 @@ const std::string* WorkerRegistry::HostOf(StreamId stream) const {
   return found == hosts_.end() ? nullptr : &found->second;
 }
 
-void WorkerRegistry::Heard(StreamId stream, const v1::AttachRequest& message, Moment now) {
+void WorkerRegistry::OnMessage(StreamId stream, const v1::AttachRequest& message, Moment now) {
   const std::string* host = HostOf(stream);
   if (host == nullptr) return;
   WorkerEntry& worker = workers_.at(*host);
@@ -302,12 +302,12 @@ void WorkerRegistry::Heard(StreamId stream, const v1::AttachRequest& message, Mo
   if (const uint64_t progress = beat.progress(); progress != 0) {
     if (std::exchange(worker.progress, progress) == progress) return;
   }
-  worker.heard = now.steady;
-  worker.heard_wall = now.wall;
+  worker.last_message = now.steady;
+  worker.last_message_wall = now.wall;
 }
 
-void WorkerRegistry::Forgive(Timestamp pause) {
-  for (auto& [host, worker] : workers_) worker.heard += pause;
+void WorkerRegistry::ExtendDeadlines(Timestamp pause) {
+  for (auto& [host, worker] : workers_) worker.last_message += pause;
 }
 
 std::optional<std::string> WorkerRegistry::Detach(StreamId stream) {
@@ -320,13 +320,13 @@ std::optional<std::string> WorkerRegistry::Detach(StreamId stream) {
 }
 
 std::vector<StreamId> WorkerRegistry::Silent(Timestamp now, Timestamp lost_after) const {
-  if (now - heard_first_ <= lost_after) return {};
+  if (now - oldest_message_ <= lost_after) return {};
   std::vector<StreamId> silent;
-  heard_first_ = now;
+  oldest_message_ = now;
   for (const auto& [host, worker] : workers_) {
     if (!worker.alive()) continue;
-    heard_first_ = std::min(heard_first_, worker.heard);
-    if (now - worker.heard > lost_after) silent.push_back(worker.stream);
+    oldest_message_ = std::min(oldest_message_, worker.last_message);
+    if (now - worker.last_message > lost_after) silent.push_back(worker.stream);
   }
   return silent;
 }
@@ -358,7 +358,7 @@ v1::Worker ToProto(const WorkerEntry& worker) {
   message.set_alive(worker.alive());
   message.set_phase(worker.alive() ? v1::Worker::ALIVE : v1::Worker::LOST);
   *message.mutable_last_heartbeat_time() =
-      TimeUtil::NanosecondsToTimestamp(absl::ToUnixNanos(worker.heard_wall));
+      TimeUtil::NanosecondsToTimestamp(absl::ToUnixNanos(worker.last_message_wall));
   return message;
 }
 

@@ -35,8 +35,8 @@ struct WorkerEntry {
   v1::Register registration;  // without manifests and secrets
   planner::Host host;         // as the topology shows it: with the rules applied
   StreamId stream = 0;        // 0: away
-  Timestamp heard{0};
-  absl::Time heard_wall;
+  Timestamp last_message{0};
+  absl::Time last_message_wall;
   uint64_t progress = 0;  // in its last heartbeat
   uint64_t slices = 0;    // in its last heartbeat, of all attempts
   Timestamp moved{0};     // when `slices` last rose, if it does not report each attempt
@@ -89,9 +89,9 @@ class WorkerRegistry {
   // The host of an attached stream, or null.
   const std::string* HostOf(StreamId stream) const;
   // A heartbeat is a sign of life only if the worker has made progress since the last one.
-  void Heard(StreamId stream, const v1::AttachRequest& message, Moment now);
+  void OnMessage(StreamId stream, const v1::AttachRequest& message, Moment now);
   // The server itself stood still for `pause`, which does not count as silence of any worker.
-  void Forgive(Timestamp pause);
+  void ExtendDeadlines(Timestamp pause);
   // The stream's worker is away from now on. Returns its host, or nullopt if the stream was not
   // attached.
   std::optional<std::string> Detach(StreamId stream);
@@ -113,7 +113,7 @@ class WorkerRegistry {
   mutable int64_t finds_ = 0;
   // No host that is attached was last heard before this. Hosts are only heard later, so until the
   // first one may be silent Silent() looks at none.
-  mutable Timestamp heard_first_{0};
+  mutable Timestamp oldest_message_{0};
   std::map<std::string, WorkerEntry> workers_;
   int64_t nic_capacity_ = 0;  // of all workers together, as planner::NicCapacity() counts
   absl::flat_hash_map<StreamId, std::string> hosts_;  // of attached streams

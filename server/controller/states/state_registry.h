@@ -44,7 +44,7 @@ struct StateEntry {
   bool told_committed = false;  // a host was told of the commit, maybe by a later journal
   // Of a write_once state without a commit in the journal that the server started with: hosts that
   // have not attached since. One of them may have been told of a commit.
-  std::set<std::string> unheard_hosts;
+  std::set<std::string> unattached_hosts;
   std::string unsealed_host = "";         // where IsToCommit() begins to look
   mutable std::string missing_host = "";  // where IsHeldNow() begins to look
   PendingUpdates updates;

@@ -97,7 +97,7 @@ void States::Restore(const Restored& restored) {
     if (state.write_committed) {
       entry.once_commit = OnceCommit::kDurable;
     } else if (state.state.write_once()) {
-      for (const auto& [host, part] : state.placed->hosts) entry.unheard_hosts.insert(host);
+      for (const auto& [host, part] : state.placed->hosts) entry.unattached_hosts.insert(host);
     }
     entry.declared.clear_spec();
     registry_.Add(std::move(entry));
@@ -272,7 +272,7 @@ void States::OnCreated(const StateCreated& created, Outbox& out) {
   auto pending = creates_.extract(name);
   const StateEntry& state = registry_.Add(std::move(pending.mapped().entry));
   for (const auto& [host, part] : state.placed->hosts) SendAssignment(state, host, out);
-  for (const std::string& host : wanted_.HostsOf(name)) TellAbsent(state, host, out);
+  for (const std::string& host : wanted_.HostsOf(name)) SendAbsence(state, host, out);
   out.Reply(pending.mapped().calls, ToProto(state, membership_.workers()));
   out.Note(absl::StrCat("created ", name));
   out.Touch(name);
@@ -349,7 +349,7 @@ void States::OnWriteCommitted(const WriteCommitted& committed, Outbox& out) {
       commands_.Send(host, ToCommitWrite(*state), out);
     }
   }
-  for (const std::string& host : wanted_.HostsOf(state->name())) TellAbsent(*state, host, out);
+  for (const std::string& host : wanted_.HostsOf(state->name())) SendAbsence(*state, host, out);
   out.Note(absl::StrCat("committed ", state->name(), ", which is written once"));
   out.Touch(state->name());
 }
@@ -365,11 +365,11 @@ std::set<std::string> States::HeldBack(const StateEntry& state) const {
 
 // The host has attached. If it was the last one of the state that could tell of a commit, those
 // that were held back because of that are assigned their shards.
-void States::Hear(const std::string& host, StateEntry& state, Outbox& out) const {
-  if (!state.unheard_hosts.contains(host)) return;
-  const bool last = state.unheard_hosts.size() == 1;
+void States::OnAttached(const std::string& host, StateEntry& state, Outbox& out) const {
+  if (!state.unattached_hosts.contains(host)) return;
+  const bool last = state.unattached_hosts.size() == 1;
   const std::set<std::string> held = last ? HeldBack(state) : std::set<std::string>();
-  state.unheard_hosts.erase(host);
+  state.unattached_hosts.erase(host);
   for (const std::string& other : held) {
     const bool waits = other != host && membership_.workers().alive(other);
     if (waits && !IsHeldBack(state, membership_.workers(), other)) {
@@ -393,7 +393,7 @@ void States::SendAssignment(const StateEntry& state, const std::string& host, Ou
 
 // Informs a host without shards of the state, which knows of the state only because a trainer there
 // asked.
-void States::TellAbsent(const StateEntry& state, const std::string& host, Outbox& out) const {
+void States::SendAbsence(const StateEntry& state, const std::string& host, Outbox& out) const {
   if (state.placed->hosts.contains(host)) return;
   v1::AttachResponse message;
   *message.mutable_assign_state()->mutable_assignment() = AssignmentHead(state);
@@ -440,7 +440,7 @@ void States::EndExecution(const ExecutionEnd& end, Outbox& out) {
     registry_.Place(state, end.target);
     // A host that had shards may still have the old assignment: it got neither Commit nor Retire if
     // it held nothing, or was sent the assignment again before the end.
-    for (const std::string& host : others) TellAbsent(state, host, out);
+    for (const std::string& host : others) SendAbsence(state, host, out);
   }
   out.Touch(end.state);
 }
@@ -457,7 +457,7 @@ void States::OnHostAway(const HostAway& away, Outbox& out) {
   const std::vector<std::string> states = registry_.NamesOn(away.host);
   for (const std::string& name : states) out.Touch(name);
   if (membership_.workers().alive(away.host)) return;
-  TellAway(away, states, out);
+  ReportAway(away, states, out);
   deletions_.OnHostAway(away.host, out);
 }
 
@@ -477,8 +477,8 @@ std::string Some(std::string_view what, const std::vector<std::string>& names) {
 
 // Logs a warning if the journal has the host, else a note. Whether what is left covers a state of
 // many hosts is not looked at: the hosts of a whole network may go one after another.
-void States::TellAway(const HostAway& away, const std::vector<std::string>& states,
-                      Outbox& out) const {
+void States::ReportAway(const HostAway& away, const std::vector<std::string>& states,
+                        Outbox& out) const {
   constexpr size_t kLookedAt = 256;  // hosts
   std::vector<std::string> lost, degraded, either;
   for (const std::string& name : states) {
@@ -502,7 +502,7 @@ void States::Assign(const std::string& host, Outbox& out) {
   const WorkerRegistry& workers = membership_.workers();
   for (const std::string& name : registry_.NamesOn(host)) {
     StateEntry& state = *registry_.Find(name);
-    Hear(host, state, out);
+    OnAttached(host, state, out);
     if (!IsHeldBack(state, workers, host)) SendAssignment(state, host, out);
     // PhaseOf() looks at all hosts, so it comes last: when the server restarts, all hosts attach.
     if (workers.alive(host) &&
@@ -532,7 +532,7 @@ void States::OnWanted(const std::string& host, const std::string& name, Outbox& 
   if (!ParseStateName("state", name).ok()) return;
   wanted_.Add(host, name);
   // A host with shards was informed when the state was created or moved, or when the host attached.
-  if (const StateEntry* state = registry_.Find(name)) TellAbsent(*state, host, out);
+  if (const StateEntry* state = registry_.Find(name)) SendAbsence(*state, host, out);
 }
 
 }  // namespace remesh::server

@@ -99,11 +99,11 @@ class States {
   absl::StatusOr<bool> JoinCreate(CallId call, const v1::CreateStateRequest& request,
                                   const std::string& digest, Outbox& out);
   std::set<std::string> HeldBack(const StateEntry& state) const;
-  void Hear(const std::string& host, StateEntry& state, Outbox& out) const;
+  void OnAttached(const std::string& host, StateEntry& state, Outbox& out) const;
   void SendAssignment(const StateEntry& state, const std::string& host, Outbox& out) const;
-  void TellAbsent(const StateEntry& state, const std::string& host, Outbox& out) const;
+  void SendAbsence(const StateEntry& state, const std::string& host, Outbox& out) const;
   void WarnIfTooOld(const std::string& host, Outbox& out) const;
-  void TellAway(const HostAway& away, const std::vector<std::string>& states, Outbox& out) const;
+  void ReportAway(const HostAway& away, const std::vector<std::string>& states, Outbox& out) const;
 
   const ControllerOptions& options_;
   const RandomBits& random_;

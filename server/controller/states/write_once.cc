@@ -83,7 +83,7 @@ bool IsToCommit(StateEntry& state, const WorkerRegistry& workers) {
 bool IsHeldBack(const StateEntry& state, const WorkerRegistry& workers, const std::string& host) {
   if (!IsWrittenOnce(state) || state.once_commit == OnceCommit::kDurable) return false;
   const bool on_its_way = state.once_commit == OnceCommit::kOnItsWay;
-  const bool may_be_committed = state.told_committed || !state.unheard_hosts.empty();
+  const bool may_be_committed = state.told_committed || !state.unattached_hosts.empty();
   if (!on_its_way && !may_be_committed) return false;
   return !HasSealed(LiveManifest(state, workers, host));
 }

@@ -77,7 +77,7 @@ class ControllerMovesTest : public ControllerTestWorld {
       *message.mutable_committed()->mutable_attempt() = Attempt(name);
       *message.mutable_committed()->mutable_manifest() = Written(generation, name);
     }
-    Say(stream, message);
+    Send(stream, message);
   }
   v1::StateManifest Written(int64_t generation, const std::string& execution,
                             v1::ShardPhase phase = v1::SHARD_PHASE_READY) {

@@ -159,7 +159,7 @@ class ControllerTestWorld : public testing::Test {
   std::string Refused(StreamId stream) {
     return closed_.contains(stream) ? GetErrorInfo(closed_[stream]).reason : "";
   }
-  void Say(StreamId stream, const v1::AttachRequest& message) {
+  void Send(StreamId stream, const v1::AttachRequest& message) {
     Handle(StreamMessage{.stream = stream, .message = message});
   }
 
@@ -187,7 +187,7 @@ class ControllerTestWorld : public testing::Test {
   void Seal(StreamId stream, const v1::StateManifest& manifest) {
     v1::AttachRequest message;
     *message.mutable_manifest_changed()->mutable_manifest() = manifest;
-    Say(stream, message);
+    Send(stream, message);
   }
 
   // The uids that the stream was told to forget.

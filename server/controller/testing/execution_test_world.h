@@ -88,12 +88,12 @@ class ExecutionTest : public testing::Test {
     std::string text;
     for (const ExecutionAction& action : std::exchange(out_, {})) {
       if (!text.empty()) text += " ";
-      if (const Tell* tell = std::get_if<Tell>(&action)) {
-        text += tell->host + ":" +
+      if (const SendCommand* send = std::get_if<SendCommand>(&action)) {
+        text += send->host + ":" +
                 v1::AttachResponse::descriptor()
-                    ->FindFieldByNumber(tell->message.command_case())
+                    ->FindFieldByNumber(send->message.command_case())
                     ->name();
-      } else if (const TellPrepare* prepare = std::get_if<TellPrepare>(&action)) {
+      } else if (const SendPrepare* prepare = std::get_if<SendPrepare>(&action)) {
         text += prepare->host + ":prepare";
       } else if (const Save* save = std::get_if<Save>(&action)) {
         text += *save == Save::kDecision  ? "save-decision"

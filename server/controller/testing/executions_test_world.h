@@ -63,13 +63,13 @@ class ExecutionsTestWorld : public StatesTestWorld {
     executions_.OnStored(name, now_, out_);
   }
   // Every host's worker reports that it committed; b says what it holds, as host_events does first.
-  void SayCommitted(const std::string& name) {
+  void SendCommitted(const std::string& name) {
     membership_.Hold("b", Manifest(kState, uid_, 2));
-    Say(name, [](v1::AttachRequest& message) { return message.mutable_committed(); });
+    Send(name, [](v1::AttachRequest& message) { return message.mutable_committed(); });
   }
   // All hosts' workers report the message that `set` makes.
   template <typename Set>
-  void Say(const std::string& name, Set set) {
+  void Send(const std::string& name, Set set) {
     for (const char* host : {"a", "b"}) {
       v1::AttachRequest message;
       v1::AttemptId& attempt = *set(message)->mutable_attempt();

@@ -59,7 +59,7 @@ TEST_F(EnrolmentTest, AnIncarnationIsOnDiskBeforeTheWelcome) {
   const StreamId a = Attach(WithToken("a"));
   v1::AttachRequest wanted;
   wanted.mutable_state_wanted()->set_state(kState);
-  Say(a, wanted);
+  Send(a, wanted);
   EXPECT_TRUE(sent_[a].empty());
   Write();
   EXPECT_EQ(sent_[a].size(), 1u);

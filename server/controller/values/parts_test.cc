@@ -130,7 +130,7 @@ TEST(WorkerRegistryTest, LaterStreamsReplaceEarlierOnesAndSilenceIsNoticed) {
   EXPECT_EQ(workers.OwnerOf(7), nullptr);
   EXPECT_EQ(workers.workers().begin()->second.host.name, "a");
   const Moment later{.steady = std::chrono::seconds(6), .wall = absl::UnixEpoch()};
-  workers.Heard(2, v1::AttachRequest(), later);
+  workers.OnMessage(2, v1::AttachRequest(), later);
   EXPECT_EQ(workers.Silent(later.steady, std::chrono::seconds(4)), std::vector<StreamId>{3});
   EXPECT_EQ(workers.Detach(1), std::nullopt);
   EXPECT_EQ(workers.Detach(3), "b");
@@ -147,10 +147,10 @@ TEST(WorkerRegistryTest, EachHostIsSilentInItsTimeHoweverOftenTheRegistryIsAsked
   EXPECT_TRUE(workers.Silent(seconds(5), seconds(4)).empty());
   EXPECT_EQ(workers.Silent(seconds(6), seconds(4)), std::vector<StreamId>{1});
   EXPECT_EQ(workers.Silent(seconds(6), seconds(4)), std::vector<StreamId>{1}) << "not yet detached";
-  workers.Heard(1, v1::AttachRequest(), at(6));
+  workers.OnMessage(1, v1::AttachRequest(), at(6));
   workers.Attach(2, Identity("b", 1), at(8));
   EXPECT_TRUE(workers.Silent(seconds(10), seconds(4)).empty());
-  workers.Heard(1, v1::AttachRequest(), at(10));
+  workers.OnMessage(1, v1::AttachRequest(), at(10));
   EXPECT_TRUE(workers.Silent(seconds(12), seconds(4)).empty());
   EXPECT_EQ(workers.Silent(seconds(13), seconds(4)), std::vector<StreamId>{2});
   EXPECT_EQ(workers.Silent(seconds(13), seconds(2)), (std::vector<StreamId>{1, 2}));

@@ -26,7 +26,7 @@ absl::Status CheckWatchable(const std::string& name) {
 void Watches::OnStarted(const WatchStarted& watch, Outbox& out) {
   if (absl::Status status = CheckWatchable(watch.name); !status.ok()) {
     out.Add(EndWatch{.watch = watch.id, .status = status});
-  } else if (Tell(watch.id, watch.name, StandingOf(watch.name), out)) {
+  } else if (NotifyWatch(watch.id, watch.name, StandingOf(watch.name), out)) {
     watches_[watch.id] = watch.name;
     watchers_[watch.name].insert(watch.id);
   }
@@ -52,8 +52,8 @@ Watches::Standing Watches::StandingOf(const std::string& name) const {
 }
 
 // Returns false when the watch has ended.
-bool Watches::Tell(WatchId watch, const std::string& name, const Standing& standing,
-                   Outbox& out) const {
+bool Watches::NotifyWatch(WatchId watch, const std::string& name, const Standing& standing,
+                          Outbox& out) const {
   if (standing.value == nullptr) {
     out.Add(EndWatch{.watch = watch, .status = NotFound(name)});
     return false;
@@ -73,11 +73,11 @@ bool Watches::IsPrompt(const std::string& name) const {
   return entry->execution.spec().participants.size() <= kPromptHosts;
 }
 
-void Watches::TellTouched(Outbox& out) {
+void Watches::NotifyTouched(Outbox& out) {
   for (const std::string& name : out.TakeTouched()) {
     if (!watchers_.contains(name)) continue;
     if (IsPrompt(name)) {
-      TellWatchers(name, out);
+      NotifyWatchers(name, out);
     } else {
       untold_.insert(name);
     }
@@ -85,16 +85,16 @@ void Watches::TellTouched(Outbox& out) {
 }
 
 void Watches::OnTick(Outbox& out) {
-  for (const std::string& name : std::exchange(untold_, {})) TellWatchers(name, out);
+  for (const std::string& name : std::exchange(untold_, {})) NotifyWatchers(name, out);
 }
 
-void Watches::TellWatchers(const std::string& name, Outbox& out) {
+void Watches::NotifyWatchers(const std::string& name, Outbox& out) {
   untold_.erase(name);
   const auto watchers = watchers_.find(name);
   if (watchers == watchers_.end()) return;
   const Standing standing = StandingOf(name);
   for (const WatchId watch : std::set<WatchId>(watchers->second)) {
-    if (!Tell(watch, name, standing, out)) OnEnded(watch);
+    if (!NotifyWatch(watch, name, standing, out)) OnEnded(watch);
   }
 }
 

@@ -25,7 +25,7 @@ class Watches {
   void OnStarted(const WatchStarted& watch, Outbox& out);
   void OnEnded(WatchId watch);
   // Tells the watchers of everything that was touched, except what waits for OnTick().
-  void TellTouched(Outbox& out);
+  void NotifyTouched(Outbox& out);
   void OnTick(Outbox& out);
 
  private:
@@ -37,8 +37,9 @@ class Watches {
   };
   Standing StandingOf(const std::string& name) const;
   bool IsPrompt(const std::string& name) const;
-  void TellWatchers(const std::string& name, Outbox& out);
-  bool Tell(WatchId watch, const std::string& name, const Standing& standing, Outbox& out) const;
+  void NotifyWatchers(const std::string& name, Outbox& out);
+  bool NotifyWatch(WatchId watch, const std::string& name, const Standing& standing,
+                   Outbox& out) const;
 
   const WorkerRegistry& workers_;
   const StateRegistry& states_;

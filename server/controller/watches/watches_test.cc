@@ -14,15 +14,15 @@ class WatchesTest : public ExecutionsTestWorld {
 TEST_F(WatchesTest, TellTheValueNowAndAfterEveryTouch) {
   watches_.OnStarted({.id = 1, .name = kState}, out_);
   ASSERT_EQ(Did<Notify>().size(), 1u);
-  watches_.TellTouched(out_);
+  watches_.NotifyTouched(out_);
   EXPECT_EQ(Did<Notify>().size(), 1u);
   out_.Touch(kState);
   out_.Touch("jobs/j/states/unwatched");
-  watches_.TellTouched(out_);
+  watches_.NotifyTouched(out_);
   EXPECT_EQ(Did<Notify>().size(), 2u);
   watches_.OnEnded(1);
   out_.Touch(kState);
-  watches_.TellTouched(out_);
+  watches_.NotifyTouched(out_);
   EXPECT_EQ(Did<Notify>().size(), 2u);
 }
 
@@ -33,7 +33,7 @@ TEST_F(WatchesTest, AllWhoWatchTheSameShareItsValue) {
     watches_.OnStarted({.id = watch, .name = kState}, out_);
   }
   out_.Touch(kState);
-  watches_.TellTouched(out_);
+  watches_.NotifyTouched(out_);
   const auto told = Did<Notify>();
   ASSERT_EQ(told.size(), 6u);
   EXPECT_EQ(told[3].value, told[4].value);
@@ -49,7 +49,7 @@ TEST_F(WatchesTest, WhatHasManyHostsIsToldOnceATick) {
   ASSERT_EQ(Did<Notify>().size(), 1u);
   for (int i = 0; i < 1000; ++i) {
     out_.Touch(kState);
-    watches_.TellTouched(out_);
+    watches_.NotifyTouched(out_);
   }
   EXPECT_EQ(Did<Notify>().size(), 1u);
   watches_.OnTick(out_);
@@ -68,7 +68,7 @@ TEST_F(WatchesTest, EndWithWhatTheyWatch) {
   EXPECT_EQ(std::get<v1::Execution>(*Did<Notify>().at(0).value).name(), name);
   executions_.Cancel(5, name, now_, out_);
   executions_.OnSaved(LastSave(), now_, out_);
-  watches_.TellTouched(out_);
+  watches_.NotifyTouched(out_);
   EXPECT_TRUE(Did<EndWatch>().at(2).status.ok());
 }
 

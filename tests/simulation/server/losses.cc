@@ -10,7 +10,7 @@ void Losses::Die(const ModelWorker& worker) {
   for (const Part& part : worker.parts(false)) lost_[part] = {.death = deaths_, .heard = kNever};
 }
 
-void Losses::Hear(int deaths, uint64_t time) {
+void Losses::OnReport(int deaths, uint64_t time) {
   for (auto& [part, loss] : lost_) {
     if (loss.death > deaths) loss.heard = kNever;
     if (loss.death <= deaths && loss.heard == kNever) loss.heard = time;

@@ -20,7 +20,7 @@ class Losses {
   int deaths() const { return deaths_; }
   // So many deaths are what the server knows of at `time`; it may receive late what was sent before
   // the last one. What it does not know of, it takes for present.
-  void Hear(int deaths, uint64_t time);
+  void OnReport(int deaths, uint64_t time);
 
   // The server had these freed.
   void Free(const std::set<Part>& parts) { freed_.insert(parts.begin(), parts.end()); }

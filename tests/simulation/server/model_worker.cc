@@ -124,7 +124,7 @@ void ModelWorker::Unseal(const std::string& state, const std::string& write) {
   if (held == nullptr) return;
   held->phase = v1::SHARD_PHASE_BUILDING;
   Fill(*held, write);
-  SayChanged(state);
+  SendChanged(state);
 }
 
 void ModelWorker::Seal(const std::string& state, const std::string& write) {
@@ -134,13 +134,13 @@ void ModelWorker::Seal(const std::string& state, const std::string& write) {
   if (!joins && !ignores_writes_ && held->write != write) return;
   held->phase = v1::SHARD_PHASE_READY;
   if (joins) Fill(*held, write);
-  SayChanged(state);
+  SendChanged(state);
 }
 
-void ModelWorker::SayChanged(const std::string& state) {
+void ModelWorker::SendChanged(const std::string& state) {
   v1::AttachRequest changed;
   *changed.mutable_manifest_changed()->mutable_manifest() = Manifest(Newest(state)->first);
-  callbacks_.say(changed);
+  callbacks_.send(changed);
 }
 
 void ModelWorker::OnCommand(const v1::AttachResponse& command) {
@@ -189,7 +189,7 @@ void ModelWorker::Forget(const v1::ForgetState& forget) {
   v1::AttachRequest answer;
   answer.mutable_forgotten()->set_state(forget.state());
   answer.mutable_forgotten()->set_state_uid(forget.state_uid());
-  callbacks_.say(answer);
+  callbacks_.send(answer);
   Take(forget.state());
 }
 
@@ -201,7 +201,7 @@ void ModelWorker::Retire(const v1::Retire& retire) {
   answer.mutable_retired()->set_state(retire.state());
   answer.mutable_retired()->set_state_uid(retire.state_uid());
   answer.mutable_retired()->set_generation(retire.generation());
-  callbacks_.say(answer);
+  callbacks_.send(answer);
   Take(retire.state());
 }
 
@@ -237,7 +237,7 @@ void ModelWorker::Take(const std::string& state) {
                 .write_once = assignment.write_once()};
   v1::AttachRequest answer;
   *answer.mutable_manifest_changed()->mutable_manifest() = Manifest(key);
-  callbacks_.say(answer);
+  callbacks_.send(answer);
 }
 
 void ModelWorker::Fail(const v1::AttemptId& attempt, const std::string& why) {
@@ -245,7 +245,7 @@ void ModelWorker::Fail(const v1::AttemptId& attempt, const std::string& why) {
   *answer.mutable_failed()->mutable_attempt() = attempt;
   answer.mutable_failed()->mutable_error()->set_code(9);
   answer.mutable_failed()->mutable_error()->set_message(why);
-  callbacks_.say(answer);
+  callbacks_.send(answer);
 }
 
 void ModelWorker::Prepare(const v1::Prepare& prepare) {
@@ -275,7 +275,7 @@ void ModelWorker::Prepare(const v1::Prepare& prepare) {
   }
   v1::AttachRequest answer;
   *answer.mutable_prepared()->mutable_attempt() = prepare.attempt();
-  callbacks_.say(answer);
+  callbacks_.send(answer);
 }
 
 // Those that are not there any more would fail the attempt: what ends them is known to the planner.
@@ -310,7 +310,7 @@ void ModelWorker::Grant(const v1::Grant& grant) {
     v1::AttachRequest answer;
     *answer.mutable_window_done()->mutable_attempt() = grant.attempt();
     answer.mutable_window_done()->set_window(done);
-    callbacks_.say(answer);
+    callbacks_.send(answer);
   }
 }
 
@@ -324,7 +324,7 @@ void ModelWorker::Verify(const v1::Verify& verify) {
   }
   v1::AttachRequest answer;
   *answer.mutable_verified()->mutable_attempt() = verify.attempt();
-  callbacks_.say(answer);
+  callbacks_.send(answer);
 }
 
 void ModelWorker::Commit(const v1::Commit& commit) {
@@ -356,7 +356,7 @@ void ModelWorker::Commit(const v1::Commit& commit) {
     answer.mutable_committed()->mutable_communicators()->set_name(kept);
     answer.mutable_committed()->mutable_communicators()->mutable_kept_for()->set_seconds(600);
   }
-  callbacks_.say(answer);
+  callbacks_.send(answer);
 }
 
 void ModelWorker::Abort(const v1::Abort& abort) {
@@ -367,7 +367,7 @@ void ModelWorker::Abort(const v1::Abort& abort) {
   }
   v1::AttachRequest answer;
   *answer.mutable_quiesced()->mutable_attempt() = abort.attempt();
-  callbacks_.say(answer);
+  callbacks_.send(answer);
   Take(abort.state());
 }
 

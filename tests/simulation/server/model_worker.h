@@ -47,7 +47,7 @@ class ModelWorker {
     }
   };
   struct Callbacks {
-    std::function<void(v1::AttachRequest)> say;
+    std::function<void(v1::AttachRequest)> send;
     std::function<bool()> fails;  // whether an attempt shall fail now
     std::function<void(const std::string&)> violation;
     std::function<void(const v1::Commit&)> committing;          // before a commit takes effect
@@ -112,7 +112,7 @@ class ModelWorker {
   v1::StateManifest Manifest(const Key& key) const;
   Held* Writable(const std::string& state);
   void Fill(Held& held, const std::string& write) const;
-  void SayChanged(const std::string& state);
+  void SendChanged(const std::string& state);
 
   void Assign(const v1::Assignment& assignment);
   void Take(const std::string& state);

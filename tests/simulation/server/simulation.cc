@@ -21,7 +21,7 @@ Simulation::Simulation(Options options)
       random_(options_.seed) {
   for (int i = 0; i < options_.workers; ++i) {
     ModelWorker::Callbacks callbacks{
-        .say = [this, i](v1::AttachRequest message) { Say(i, std::move(message)); },
+        .send = [this, i](v1::AttachRequest message) { Send(i, std::move(message)); },
         .fails = [this] { return faults_.Draw(Fault::kAttemptFailure); },
         .violation = [this](const std::string& what) { Violate(what); },
         .committing = [this](const v1::Commit& commit) { CheckCommit(commit); },
@@ -118,8 +118,8 @@ void Simulation::CrashServer(bool accepts_older) {
   for (int i = 0; i < options_.workers; ++i) BreakStream(i, false);
   ++handled_;
   for (Worker& worker : workers_)
-    worker.losses.Hear(worker.losses.deaths(),
-                       handled_);  // the next one takes every worker for absent
+    worker.losses.OnReport(worker.losses.deaths(),
+                           handled_);  // the next one takes every worker for absent
   At(Soon(2 * kSecond), [this, accepts_older] { StartServer(accepts_older); });
 }
 
@@ -192,7 +192,7 @@ void Simulation::Handle(Event event) {
   if (now_ < paused_until_) return WhenRunning([this, event] { Handle(event); });
   ++handled_;
   if (const StreamEnded* ended = std::get_if<StreamEnded>(&event))
-    HearEnd(streams_.at(ended->stream));
+    OnStreamEnd(streams_.at(ended->stream));
   Perform(controller_->Handle(std::move(event), {.steady = std::chrono::microseconds(now_),
                                                  .wall = absl::FromUnixMicros(now_)}));
 }
@@ -212,7 +212,7 @@ void Simulation::Do(SendToWorker& action) {
   if (action.message.has_welcome()) {
     stream.welcomed = true;
     for (const Told& told : std::exchange(stream.told, {})) TakeHeld(stream.worker, told);
-    workers_[stream.worker].losses.Hear(stream.deaths, handled_);
+    workers_[stream.worker].losses.OnReport(stream.deaths, handled_);
   }
   if (const v1::Prepare& prepare = action.message.prepare(); action.message.has_prepare())
     moved_uids_[prepare.attempt().execution()] = prepare.target().state_uid();
@@ -238,7 +238,7 @@ void Simulation::Do(CloseStream& action) {
   Stream& stream = streams_.at(action.stream);
   stream.open = false;
   const bool superseded = GetErrorInfo(action.status).reason == "SUPERSEDED";
-  if (!superseded) HearEnd(stream);
+  if (!superseded) OnStreamEnd(stream);
   At(std::max(stream.last_down + 1, Soon(50 * kMillisecond)),
      [this, id = action.stream, index = stream.worker, superseded] {
        if (workers_[index].stream != id) return;
@@ -346,10 +346,10 @@ void Simulation::Attach(int index) {
   streams_[worker.stream] = {.worker = index, .deaths = worker.losses.deaths()};
   v1::AttachRequest first;
   *first.mutable_register_() = worker.model->Registration();
-  Say(index, std::move(first));
+  Send(index, std::move(first));
 }
 
-void Simulation::Say(int index, v1::AttachRequest message) {
+void Simulation::Send(int index, v1::AttachRequest message) {
   const StreamId id = workers_[index].stream;
   if (id == 0) return;  // said into a broken line
   Stream& stream = streams_.at(id);
@@ -358,7 +358,7 @@ void Simulation::Say(int index, v1::AttachRequest message) {
     if (life != life_) return;
     WhenRunning([this, id, told, message] {
       if (!streams_.at(id).open) return;
-      HearHeld(id, told);
+      OnHeld(id, told);
       Handle(StreamMessage{.stream = id, .message = message});
     });
   });
@@ -386,7 +386,7 @@ void Simulation::Heartbeat() {
   for (int i = 0; i < options_.workers; ++i) {
     v1::AttachRequest beat;
     beat.mutable_heartbeat();
-    if (workers_[i].alive && Chance(0.3)) Say(i, beat);
+    if (workers_[i].alive && Chance(0.3)) Send(i, beat);
   }
 }
 
@@ -469,9 +469,9 @@ void Simulation::ForeignWorker(int index) {
 }
 
 // The worker is away, whatever it died of. Before its welcome it was so anyway.
-void Simulation::HearEnd(const Stream& stream) {
+void Simulation::OnStreamEnd(const Stream& stream) {
   Losses& losses = workers_[stream.worker].losses;
-  if (stream.welcomed) losses.Hear(losses.deaths(), handled_);
+  if (stream.welcomed) losses.OnReport(losses.deaths(), handled_);
 }
 
 }  // namespace remesh::server

@@ -141,14 +141,14 @@ class Simulation {
 
   // The workers.
   void Attach(int worker);
-  void Say(int worker, v1::AttachRequest message);
+  void Send(int worker, v1::AttachRequest message);
   void BreakStream(int worker, bool tell_server);
   void Heartbeat();
   void InjectFaults();
   bool CanHappen(Fault fault, const Worker& worker) const;
   void Inject(Fault fault, int worker);
   void Kill(int worker);
-  void HearEnd(const Stream& stream);
+  void OnStreamEnd(const Stream& stream);
   void ForeignWorker(int worker);
   // `sent`: with which of the events that servers handled.
   void OnCommand(int worker, const v1::AttachResponse& command, uint64_t sent);
@@ -166,7 +166,7 @@ class Simulation {
   void FinishWrites();
   bool NeedsWrite(const std::string& state, const std::string& state_uid, int64_t generation) const;
   Told ToldBy(int worker, const v1::AttachRequest& message) const;
-  void HearHeld(StreamId stream, Told told);
+  void OnHeld(StreamId stream, Told told);
   void TakeHeld(int worker, const Told& told);
   // What the server knows of the shards of a state, beside its answer.
   struct Contents {
@@ -191,7 +191,7 @@ class Simulation {
   // The operator.
   void Operate();
   template <typename Question>
-  void Tell(Question question, std::function<void(const Reply&)> done);
+  void Ask(Question question, std::function<void(const Reply&)> done);
   void ResolveAnExecution();
   void CheckSourceIsWhole(const v1::Execution& execution);
   void DiscardWhatIsOwed();

@@ -27,7 +27,7 @@ void Simulation::Operate() {
 }
 
 template <typename Question>
-void Simulation::Tell(Question question, std::function<void(const Reply&)> done) {
+void Simulation::Ask(Question question, std::function<void(const Reply&)> done) {
   const CallId id = next_call_++;
   calls_[id] = [this, done = std::move(done)](const absl::StatusOr<Reply>& reply) {
     if (!reply.ok()) return;
@@ -51,7 +51,7 @@ void Simulation::ResolveAnExecution() {
   v1::ResolveExecutionRequest resolve;
   resolve.set_name(chosen.name());
   resolve.set_resolution(v1::ResolveExecutionRequest::KEEP_SOURCE);
-  Tell(resolve, [this, chosen](const Reply&) { CheckSourceIsWhole(chosen); });
+  Ask(resolve, [this, chosen](const Reply&) { CheckSourceIsWhole(chosen); });
 }
 
 // What was committed of the target is freed: the source must be there for all that the server
@@ -83,7 +83,7 @@ void Simulation::DiscardWhatIsOwed() {
   discard.set_state_uid(manifest.state_uid());
   const bool consents = Chance(0.7);
   discard.set_even_last_copy(consents || options_.planted == Planted::kDiscardUnchecked);
-  Tell(discard, [this, worker = worker, consents](const Reply& reply) {
+  Ask(discard, [this, worker = worker, consents](const Reply& reply) {
     for (const v1::StateManifest& gone : std::get<v1::DiscardShardsResponse>(reply).discarded()) {
       CheckDiscarded(worker, gone, consents);
     }
@@ -116,7 +116,7 @@ void Simulation::ResetWorker(int host) {
   if (workers_[host].alive && Chance(0.8)) return;
   v1::ResetWorkerRequest reset;
   reset.set_name(absl::StrCat("workers/host-", host));
-  Tell(reset, [](const Reply&) {});
+  Ask(reset, [](const Reply&) {});
 }
 
 // Nothing may rely on it. It comes back as a stranger does, with other device ids.
@@ -128,7 +128,7 @@ void Simulation::ForgetWorker(int host) {
   ++workers_[host].drain_changes;
   workers_[host].drained_at.reset();
   device_ids_[host] = -1;  // the answer may be lost
-  Tell(forget, [this, host, name](const Reply&) {
+  Ask(forget, [this, host, name](const Reply&) {
     device_ids_[host] = -1;
     const auto states = AskNow<v1::ListStatesResponse>(v1::ListStatesRequest());
     for (const v1::State& state : states.states()) {
@@ -149,11 +149,11 @@ void Simulation::ChangeDrained(int host) {
     worker.drained_at.reset();
     v1::UndrainWorkerRequest undrain;
     undrain.set_name(name);
-    return Tell(undrain, [](const Reply&) {});
+    return Ask(undrain, [](const Reply&) {});
   }
   v1::DrainWorkerRequest drain;
   drain.set_name(name);
-  Tell(drain, [this, host, change](const Reply&) {
+  Ask(drain, [this, host, change](const Reply&) {
     if (workers_[host].drain_changes == change) workers_[host].drained_at = handled_;
   });
 }

@@ -98,7 +98,7 @@ Simulation::Told Simulation::ToldBy(int worker, const v1::AttachRequest& message
 }
 
 // What a stream says before it is welcomed, the server takes then.
-void Simulation::HearHeld(StreamId stream, Told told) {
+void Simulation::OnHeld(StreamId stream, Told told) {
   Stream& said = streams_.at(stream);
   if (!told.all && told.held.empty()) return;
   if (!said.welcomed) return said.told.push_back(std::move(told));

@@ -50,7 +50,7 @@ class TestAgent {
     Agent::Options options{.memory = *AgentMemory::Open(directory_ + "/agent")};
     options.identity.set_host(name_);
     Agent::Ports ports;
-    ports.say = [this](const v1::AttachRequest& message) {
+    ports.send = [this](const v1::AttachRequest& message) {
       std::lock_guard lock(mutex_);
       said_.push_back(message);
       changed_.notify_all();
