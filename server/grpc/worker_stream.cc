@@ -81,7 +81,7 @@ void WorkerStream::Enqueue(Command command, size_t bytes) {
   if (queue_.size() >= kQueuedMax || queued_bytes_ + bytes > kQueuedBytesMax) {
     end_ = WorkerTooSlow();
     queue_.clear();
-    ReportEnd();  // a worker that does not read may keep the stream open for ever
+    ReportEnd();  // a worker that does not read may keep the stream open forever
   } else {
     queued_bytes_ += bytes;
     queue_.push_back(std::move(command));

@@ -65,7 +65,7 @@ class WorkerStream : public grpc::ServerBidiReactor<v1::AttachRequest, v1::Attac
   // Ends the stream for the core, too.
   void Leave(const absl::Status& status);
   void EndWith(const absl::Status& status);
-  // Tells the core that the stream has ended, unless that is told or it has not begun.
+  // Reports to the core that the stream has ended: once, and only if it has begun.
   void ReportEnd() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Puts a command of so many bytes into the queue, or ends the stream if that is full.
   void Enqueue(Command command, size_t bytes);
@@ -94,7 +94,7 @@ class WorkerStream : public grpc::ServerBidiReactor<v1::AttachRequest, v1::Attac
   std::deque<Command> queue_ ABSL_GUARDED_BY(mutex_);
   size_t queued_bytes_ ABSL_GUARDED_BY(mutex_) = 0;
   std::optional<absl::Status> end_ ABSL_GUARDED_BY(mutex_);
-  bool begun_ ABSL_GUARDED_BY(mutex_) = false;  // and its end is not told to the core
+  bool begun_ ABSL_GUARDED_BY(mutex_) = false;  // and its end is not reported to the core
   // Why the stream may not finish yet: its turn has not come, or a read is being started.
   int holds_ ABSL_GUARDED_BY(mutex_) = 1;
   bool writing_ ABSL_GUARDED_BY(mutex_) = false;

@@ -52,15 +52,15 @@ class Listener : public grpc::experimental::Interceptor {
   ~Listener() override { record_.OnGone(); }
 
   void Intercept(grpc::experimental::InterceptorBatchMethods* batch) override {
-    if (batch->QueryInterceptionHookPoint(HookPoint::POST_RECV_INITIAL_METADATA)) Send("begins");
+    if (batch->QueryInterceptionHookPoint(HookPoint::POST_RECV_INITIAL_METADATA)) Note("begins");
     if (batch->QueryInterceptionHookPoint(HookPoint::POST_RECV_MESSAGE)) {
       const auto* message = static_cast<google::protobuf::MessageLite*>(batch->GetRecvMessage());
-      Send(message == nullptr ? "no message" : absl::StrCat("read ", message->ByteSizeLong()));
+      Note(message == nullptr ? "no message" : absl::StrCat("read ", message->ByteSizeLong()));
     }
-    if (batch->QueryInterceptionHookPoint(HookPoint::PRE_SEND_MESSAGE)) Send("writes");
+    if (batch->QueryInterceptionHookPoint(HookPoint::PRE_SEND_MESSAGE)) Note("writes");
     if (batch->QueryInterceptionHookPoint(HookPoint::PRE_SEND_STATUS)) {
       const grpc::Status status = batch->GetSendStatus();
-      Send(absl::StrCat("ends with ", status.error_message()));
+      Note(absl::StrCat("ends with ", status.error_message()));
       batch->ModifySendStatus(
           {status.error_code(), absl::StrCat(status.error_message(), " ", name_)});
     }
@@ -68,7 +68,7 @@ class Listener : public grpc::experimental::Interceptor {
   }
 
  private:
-  void Send(const std::string& what) { record_.Add(absl::StrCat(name_, " ", what)); }
+  void Note(const std::string& what) { record_.Add(absl::StrCat(name_, " ", what)); }
 
   Record& record_;
   const std::string name_;

@@ -143,7 +143,7 @@ TEST_F(MembershipTest, NoHostIsLostWhileOthersStillComeBack) {
   EXPECT_THAT(membership_.AwaitedHosts(now_), testing::ElementsAre("d", "e"));
   now_.steady += Membership::kReturnsMax * options_.lost_after - 3 * nearly;
   Attach("d");
-  EXPECT_THAT(membership_.AwaitedHosts(now_), testing::IsEmpty()) << "not for ever";
+  EXPECT_THAT(membership_.AwaitedHosts(now_), testing::IsEmpty()) << "not forever";
 }
 
 // Regression: five such hosts made a topology on which nothing could be planned, and states on it
