@@ -45,7 +45,7 @@ absl::StatusOr<Plan> PlanOf(const ReshardRequest& request, std::vector<int64_t> 
                             Budget& budget) {
   const Strategy strategy = request.options.strategy;
   const Network network = MakeNetwork(request);
-  ASSIGN_OR_RETURN(const Atoms atoms, MakeAtoms(request, network, budget));
+  ASSIGN_OR_RETURN(Atoms atoms, MakeAtoms(request, network, budget));
   RETURN_IF_ERROR(CheckMissing(request, atoms.missing));
   DemandClasses demand = MakeDemandClasses(atoms, network, budget);
   RETURN_IF_ERROR(budget.Check());
@@ -76,8 +76,8 @@ absl::StatusOr<Plan> PlanOf(const ReshardRequest& request, std::vector<int64_t> 
   const Figures figures =
       MakeFigures(atoms, routings, timed.segments, timed.timeline, network, budget);
   RETURN_IF_ERROR(budget.Check());
-  Plan plan(Pack(std::move(target_order), network.host_of, atoms, timed.segments, timed.timeline,
-                 figures, budget));
+  Plan plan(Pack(std::move(target_order), network.host_of, std::move(atoms),
+                 std::move(timed.segments), std::move(timed.timeline), figures, budget));
   RETURN_IF_ERROR(budget.Check());
   return plan;
 }

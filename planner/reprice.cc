@@ -95,19 +95,20 @@ absl::Status TooSlow(std::string_view what, double seconds, double enough) {
 
 // Compares the plan's paths with their bound, and its windows with this planner's for its moves.
 absl::Status CheckSpeed(const PlanRep& rep, const ReshardRequest& request, const Atoms& atoms,
-                        const std::vector<Segment>& segments, const Timeline& timeline,
                         const PlanSummary& summary, const Network& network, Budget& budget) {
   const double bound = summary.routing_bound_seconds;
   if (request.options.strategy == Strategy::kOptimal &&
       summary.bottleneck_seconds > kSlowerMax * bound) {
     return TooSlow("its busiest link takes", summary.bottleneck_seconds, bound);
   }
-  Moves moves{.segments = segments, .moves = timeline.moves, .slack_bits = rep.schedule.slack_bits};
+  Moves moves{.segments = UnpackedSegments(rep),
+              .moves = UnpackedMoves(rep),
+              .slack_bits = rep.schedule.slack_bits};
   for (Move& move : moves.moves) {
     move.hop = move.hop * rep.schedule.rounds + move.round;
     move.round = 0;
   }
-  SetEarliestHops(segments.size(), moves.moves, budget);
+  SetEarliestHops(moves.segments.size(), moves.moves, budget);
   RETURN_IF_ERROR(budget.Check());
   const absl::StatusOr<TimedMoves> own =
       MakeTimeline(request, atoms, std::move(moves), network, budget);
@@ -147,20 +148,19 @@ absl::StatusOr<Plan> Repriced(const CanonicalRequest& request, const Plan& plan,
   RETURN_IF_ERROR(budget.Check());
   const Routings routings = BoundRoutings(atoms, demand, network, budget);
   RETURN_IF_ERROR(budget.Check());
-  const std::vector<Segment> segments = UnpackedSegments(rep);
-  const Timeline timeline = TimelineOf(rep, ordered, atoms, segments, network, budget);
+  std::vector<Segment> segments = UnpackedSegments(rep);
+  Timeline timeline = TimelineOf(rep, ordered, atoms, segments, network, budget);
   RETURN_IF_ERROR(budget.Check());
   RETURN_IF_ERROR(CheckPeaks(ordered, timeline.peak_bytes));
   const Figures figures = MakeFigures(atoms, routings, segments, timeline, network, budget);
   RETURN_IF_ERROR(budget.Check());
-  const Plan repriced(
-      Pack(rep.target_order, network.host_of, atoms, segments, timeline, figures, budget));
+  const Plan repriced(Pack(rep.target_order, network.host_of, atoms, std::move(segments),
+                           std::move(timeline), figures, budget));
   RETURN_IF_ERROR(budget.Check());
   const absl::Status valid = ValidatePlan(repriced, request, budget);
   RETURN_IF_ERROR(budget.Check());
   if (!valid.ok()) return Invalid(valid);
-  RETURN_IF_ERROR(
-      CheckSpeed(rep, ordered, atoms, segments, timeline, figures.summary, network, budget));
+  RETURN_IF_ERROR(CheckSpeed(rep, ordered, atoms, figures.summary, network, budget));
   return repriced;
 }
 

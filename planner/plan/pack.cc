@@ -9,13 +9,13 @@
 namespace remesh::planner {
 namespace {
 
-void PackMoves(const std::vector<Segment>& segments, const std::vector<Move>& moves, PlanRep& rep,
-               Budget& budget) {
+// `rep` has its segments.
+void PackMoves(const std::vector<Move>& moves, PlanRep& rep, Budget& budget) {
   Reserve(rep.moves, moves.size());
   ChunkedList<StripeOfMove> stripes;
   for (const Move& move : moves) {
     if (budget.Spent()) return;
-    const bool whole = move.lo == 0 && move.hi == segments[move.segment].size();
+    const bool whole = move.lo == 0 && move.hi == rep.SegmentAt(move.segment).size();
     if (!whole) {
       stripes.push_back({static_cast<int32_t>(rep.moves.size()), move.lo, move.hi});
     }
@@ -31,7 +31,16 @@ void PackMoves(const std::vector<Segment>& segments, const std::vector<Move>& mo
   rep.stripes.shrink_to_fit();  // one chunk at most; a longer list has no spare room
 }
 
-void PackSegments(const std::vector<Segment>& segments, PlanRep& rep, Budget& budget) {
+void PackAtoms(Atoms atoms, PlanRep& rep) {
+  rep.tape_begin.reserve(atoms.tapes.size() + 1);
+  for (const Tape& tape : atoms.tapes) rep.tape_begin.push_back(tape.first_atom);
+  rep.tape_begin.push_back(static_cast<int32_t>(atoms.numbers.size()));
+  rep.geometry = std::move(atoms.geometry);
+  rep.missing = std::move(atoms.missing);
+  rep.atoms = std::move(atoms.numbers);
+}
+
+void PackSegments(std::vector<Segment> segments, PlanRep& rep, Budget& budget) {
   rep.segment_tape.reserve(segments.size());
   rep.segment_hi.reserve(segments.size());
   for (const Segment& segment : segments) {
@@ -44,25 +53,20 @@ void PackSegments(const std::vector<Segment>& segments, PlanRep& rep, Budget& bu
 }  // namespace
 
 std::shared_ptr<const PlanRep> Pack(std::vector<int64_t> target_order,
-                                    const std::vector<int32_t>& host_of, const Atoms& atoms,
-                                    const std::vector<Segment>& segments, const Timeline& timeline,
+                                    const std::vector<int32_t>& host_of, Atoms atoms,
+                                    std::vector<Segment> segments, Timeline timeline,
                                     const Figures& figures, Budget& budget) {
   auto rep = std::make_shared<PlanRep>();
   rep->target_order = std::move(target_order);
-  PackMoves(segments, timeline.moves, *rep, budget);
-  PackSegments(segments, *rep, budget);
-  if (budget.SpentNow()) return rep;
-  rep->tape_begin.reserve(atoms.tapes.size() + 1);
-  for (const Tape& tape : atoms.tapes) rep->tape_begin.push_back(tape.first_atom);
-  rep->tape_begin.push_back(static_cast<int32_t>(atoms.numbers.size()));
-  rep->geometry = atoms.geometry;
-  rep->missing = atoms.missing;
-  rep->atoms = atoms.numbers;
   rep->host_of = host_of;
-  rep->round_begin = timeline.round_begin;
-  rep->schedule = timeline.schedule;
   rep->figures = figures;
-  rep->peak_bytes = timeline.peak_bytes;
+  PackAtoms(std::move(atoms), *rep);
+  PackSegments(std::move(segments), *rep, budget);
+  if (budget.SpentNow()) return rep;
+  PackMoves(timeline.moves, *rep, budget);
+  rep->round_begin = std::move(timeline.round_begin);
+  rep->schedule = timeline.schedule;
+  rep->peak_bytes = std::move(timeline.peak_bytes);
   return rep;
 }
 

@@ -12,10 +12,11 @@
 
 namespace remesh::planner {
 
-// Packs the results of the steps of MakePlan(). `host_of`: by device.
+// Packs the results of the steps of MakePlan(), and frees each once it is packed: together with the
+// plan they would be the most memory that planning takes. `host_of`: by device.
 std::shared_ptr<const PlanRep> Pack(std::vector<int64_t> target_order,
-                                    const std::vector<int32_t>& host_of, const Atoms& atoms,
-                                    const std::vector<Segment>& segments, const Timeline& timeline,
+                                    const std::vector<int32_t>& host_of, Atoms atoms,
+                                    std::vector<Segment> segments, Timeline timeline,
                                     const Figures& figures, Budget& budget = Budget::Unlimited());
 
 // The inverse, for segments and moves. UnpackedMoves() REQUIRES: CheckRep().
