@@ -2,6 +2,8 @@
 #include "planner/schedule/earliest_hops.h"
 
 #include <algorithm>
+#include <limits>
+#include <numeric>
 #include <tuple>
 
 #include "absl/types/span.h"
@@ -10,6 +12,8 @@
 namespace remesh::planner {
 namespace {
 
+constexpr int32_t kNone = std::numeric_limits<int32_t>::max();  // greater than any segment
+
 // Walks through the moves of one segment.
 class SegmentWalk {
  public:
@@ -17,6 +21,8 @@ class SegmentWalk {
 
   // Sets the hops of the segment's moves and returns the largest.
   int32_t Walk(absl::Span<const int32_t> of_segment) {
+    const auto passes_on = [&](int32_t m) { return moves_[m].hop > 0; };
+    if (std::none_of(of_segment.begin(), of_segment.end(), passes_on)) return 0;
     arrivals_.clear();
     leavings_.clear();
     for (const int32_t m : of_segment) {
@@ -76,22 +82,42 @@ class SegmentWalk {
   std::vector<Leaving> leavings_;
 };
 
+// The moves that come after others of a later segment, by segment. Moves are made segment by
+// segment, so these are mostly the pieces that were cut off them.
+std::vector<int32_t> LaterMoves(size_t segments, const std::vector<Move>& moves, Budget& budget) {
+  size_t first = std::min<size_t>(1, moves.size());
+  while (first < moves.size() && moves[first - 1].segment <= moves[first].segment) {
+    if (budget.Spent()) return {};
+    ++first;
+  }
+  std::vector<int32_t> later(moves.size() - first);
+  std::iota(later.begin(), later.end(), static_cast<int32_t>(first));
+  if (later.empty()) return later;
+  return StableOrder(
+      later, static_cast<int32_t>(segments), [&](int32_t m) { return moves[m].segment; }, budget);
+}
+
 }  // namespace
 
 int32_t SetEarliestHops(size_t segments, std::vector<Move>& moves, Budget& budget) {
-  const std::vector<int32_t> order = StableOrder(
-      InOrder(moves.size()), static_cast<int32_t>(segments),
-      [&](int32_t m) { return moves[m].segment; }, budget);
+  const std::vector<int32_t> later = LaterMoves(segments, moves, budget);
+  if (budget.SpentNow()) return 1;
+  const size_t in_order = moves.size() - later.size();
   SegmentWalk walk(moves);
+  std::vector<int32_t> of_segment;
   int32_t last = 0;
-  for (size_t begin = 0, end = 0; begin < order.size() && !budget.Spent(); begin = end) {
-    int32_t deepest = 0;
-    const int32_t segment = moves[order[begin]].segment;
-    for (; end < order.size() && moves[order[end]].segment == segment; ++end) {
-      deepest = std::max(deepest, moves[order[end]].hop);
+  size_t i = 0, k = 0;
+  while ((i < in_order || k < later.size()) && !budget.Spent()) {
+    of_segment.clear();
+    const int32_t segment = std::min(i < in_order ? moves[i].segment : kNone,
+                                     k < later.size() ? moves[later[k]].segment : kNone);
+    for (; i < in_order && moves[i].segment == segment; ++i) {
+      of_segment.push_back(static_cast<int32_t>(i));
     }
-    if (deepest == 0) continue;
-    last = std::max(last, walk.Walk(absl::MakeConstSpan(order).subspan(begin, end - begin)));
+    for (; k < later.size() && moves[later[k]].segment == segment; ++k) {
+      of_segment.push_back(later[k]);
+    }
+    last = std::max(last, walk.Walk(of_segment));
   }
   return last + 1;
 }

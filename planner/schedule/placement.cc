@@ -39,7 +39,7 @@ int64_t PartBits(const Schedule& schedule, const Segment& segment, const Move& m
 
 class Placer {
  public:
-  Placer(const Moves& moves, const Atoms& atoms, const Schedule& schedule, const PairList& list,
+  Placer(Moves& moves, const Atoms& atoms, const Schedule& schedule, const PairList& list,
          const Shares& shares, int64_t rounds, int64_t bits_max, Budget& budget)
       : atoms_(atoms),
         given_(moves.moves),
@@ -63,7 +63,8 @@ class Placer {
   std::optional<PlacedMoves> Run() && {
     if (budget_.SpentNow() || !Bearable(rounds_)) return std::nullopt;
     if (rounds_ == 1 && FitOneRound()) {
-      return PlacedMoves{.round_of = std::vector<int32_t>(given_.size(), 0), .pieces = {}};
+      for (size_t m = 0; m < given_.size() && !budget_.Spent(); ++m) given_[m].round = 0;
+      return PlacedMoves();
     }
     std::vector<Parcel> more;  // by pair: cut off others, by rounds, or in place
     const std::vector<Parcel> parcels = HeavyParcels(more);
@@ -77,7 +78,6 @@ class Placer {
     if (budget_.SpentNow()) return std::nullopt;
     StableSort(
         more, [](const Parcel& a, const Parcel& b) { return a.id < b.id; }, budget_);
-    round_of_.assign(given_.size(), 0);
     PlaceAll(parcels, more);
     for (size_t i = 0; i < list_.pairs.size() && Bearable(); ++i) {
       if (heavy_[i]) continue;
@@ -86,9 +86,7 @@ class Placer {
     }
     if (overfull_) return std::nullopt;
     if (!Bearable()) return std::nullopt;
-    return PlacedMoves{.round_of = std::move(round_of_),
-                       .pieces = std::move(pieces_),
-                       .rounds = std::max(1, packer_.rounds())};
+    return PlacedMoves{.pieces = std::move(pieces_), .rounds = std::max(1, packer_.rounds())};
   }
 
  private:
@@ -317,7 +315,7 @@ class Placer {
     if (part_bits > bits_max_) return PlacePair(parcel.id);
     const int32_t round = packer_.PlaceIn(parcel.round, pair.from, pair.to,
                                           LoadOf(pair, part_bits, parcel.bits), rounds_, {});
-    for (const int32_t m : MovesOf(pair)) round_of_[m] = round;
+    for (const int32_t m : MovesOf(pair)) given_[m].round = round;
   }
 
   void PlacePair(size_t i) {
@@ -326,7 +324,7 @@ class Placer {
     if (part_bits <= bits_max_) {
       const int32_t round =
           packer_.Place(pair.from, pair.to, LoadOf(pair, part_bits, pair.bits), rounds_);
-      for (const int32_t m : MovesOf(pair)) round_of_[m] = round;
+      for (const int32_t m : MovesOf(pair)) given_[m].round = round;
       return;
     }
     for (const int32_t m : MovesOf(pair)) {  // each move finds a round of its own
@@ -335,7 +333,7 @@ class Placer {
       // In one round there are parts enough for any move.
       if (rounds_ > 1 && PartBitsOf(move) > bits_max_) overfull_ = true;
       const auto load = LoadOf(pair, PartBitsOf(move), move.hi - move.lo);
-      round_of_[m] = packer_.Place(pair.from, pair.to, load, rounds_);
+      given_[m].round = packer_.Place(pair.from, pair.to, load, rounds_);
     }
   }
 
@@ -400,7 +398,7 @@ class Placer {
       const int32_t round = rounds[slices[i].parcel];
       if (i == 0 || m != slices[i - 1].move) {
         lo = given_[m].lo;
-        round_of_[m] = round;
+        given_[m].round = round;
       } else {
         pieces_.push_back({.move = m, .pair = parcels[0].id, .round = round, .lo = lo});
       }
@@ -414,7 +412,7 @@ class Placer {
   }
 
   const Atoms& atoms_;
-  const std::vector<Move>& given_;
+  std::vector<Move>& given_;
   const std::vector<Segment>& segments_;
   const Schedule& schedule_;
   const PairList& list_;
@@ -425,18 +423,16 @@ class Placer {
   RoundPacker packer_;
   const PairsAhead ahead_;
   Budget& budget_;
-  std::vector<int32_t> round_of_;  // of the given moves
-  std::vector<MovePiece> pieces_;  // cut off them
+  std::vector<MovePiece> pieces_;  // cut off the given moves
   std::vector<bool> heavy_;        // by pair
   bool overfull_ = false;          // whether a part of a move is too large for a window
 };
 
 }  // namespace
 
-std::optional<PlacedMoves> PlaceMoves(const Moves& moves, const Atoms& atoms,
-                                      const Schedule& schedule, const PairList& list,
-                                      const Shares& shares, int64_t rounds, int64_t bits_max,
-                                      Budget& budget) {
+std::optional<PlacedMoves> PlaceMoves(Moves& moves, const Atoms& atoms, const Schedule& schedule,
+                                      const PairList& list, const Shares& shares, int64_t rounds,
+                                      int64_t bits_max, Budget& budget) {
   return Placer(moves, atoms, schedule, list, shares, rounds, bits_max, budget).Run();
 }
 

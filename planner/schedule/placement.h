@@ -23,14 +23,13 @@ inline constexpr int64_t kMoreInFlight = 30;
 inline constexpr int64_t kRoundingBits = 3 * 128;
 
 struct PlacedMoves {
-  std::vector<int32_t> round_of;  // of the given moves
-  std::vector<MovePiece> pieces;  // that were cut off some of them
+  std::vector<MovePiece> pieces;  // to be cut off some of the moves
   int32_t rounds = 1;
 };
 
-// Puts every move into one of about `rounds` rounds, within the limits on bits and messages per
-// device. Reads the number of parts and the limits on parts from `schedule`. `list` is of
-// `moves`.
+// Sets the rounds of all moves, each to one of about `rounds`, within the limits on bits and
+// messages per device. Reads the number of parts and the limits on parts from `schedule`. `list` is
+// of `moves`.
 //
 // Symbols. R rounds; pair p has b_p bits, from link u to link v; W(l) is what link l can carry in
 // the time of the busiest link (Shares::BitsOf). A round is even when no link l has more than W(l)
@@ -48,10 +47,9 @@ struct PlacedMoves {
 // 1800, all three pairs are heavy (600 > 112). Each round should carry 900: the second pair is cut
 // into 300 and 300.
 //
-// nullopt when that takes too many windows.
-std::optional<PlacedMoves> PlaceMoves(const Moves& moves, const Atoms& atoms,
-                                      const Schedule& schedule, const PairList& list,
-                                      const Shares& shares, int64_t rounds, int64_t bits_max,
-                                      Budget& budget = Budget::Unlimited());
+// nullopt when that takes too many windows: the rounds must then not be used.
+std::optional<PlacedMoves> PlaceMoves(Moves& moves, const Atoms& atoms, const Schedule& schedule,
+                                      const PairList& list, const Shares& shares, int64_t rounds,
+                                      int64_t bits_max, Budget& budget = Budget::Unlimited());
 
 }  // namespace remesh::planner

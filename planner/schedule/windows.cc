@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <numeric>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -20,6 +19,7 @@
 #include "planner/schedule/placement.h"
 #include "planner/schedule/rounds.h"
 #include "planner/schedule/shares.h"
+#include "planner/values/block_sort.h"
 #include "planner/values/rational.h"
 #include "planner/values/resize.h"
 #include "planner/values/stable_order.h"
@@ -94,23 +94,13 @@ Busiest FindBusiest(const Network& network, const std::vector<Move>& moves, Budg
   return busiest;
 }
 
-// Sorts moves by round, then hop, which are few: a counting sort. They must not be used once the budget is spent.
+// Sorts moves by round, then hop. They must not be used once the budget is spent.
 void Sort(const Schedule& schedule, std::vector<Move>& moves, Budget& budget) {
   if (schedule.hops == 1 && schedule.rounds == 1) return;
-  const auto key = [&](const Move& move) { return move.round * schedule.hops + move.hop; };
-  std::vector<int32_t> next(static_cast<size_t>(schedule.rounds) * schedule.hops + 1, 0);
-  for (const Move& move : moves) {
-    if (budget.Spent()) return;
-    ++next[key(move) + 1];
-  }
-  std::partial_sum(next.begin(), next.end(), next.begin());
-  std::vector<Move> sorted;
-  Resize(sorted, moves.size(), budget);
-  for (const Move& move : moves) {
-    if (budget.Spent()) return;
-    sorted[next[key(move)]++] = move;
-  }
-  moves = std::move(sorted);
+  const size_t keys = static_cast<size_t>(schedule.rounds) * schedule.hops;
+  BlockSort<Move>(moves, keys, budget).Run([&](const Move& move) {
+    return move.round * schedule.hops + move.hop;
+  });
 }
 
 // The result must not be used once the budget is spent.
@@ -266,9 +256,9 @@ class Scheduler {
 
  private:
   struct Found {
-    std::vector<int32_t> round_of;  // of moves_
+    std::vector<int32_t> round_of;  // of moves_, once it is the best
     std::vector<MovePiece> pieces;  // cut off some of them
-    std::vector<int16_t> hop_of;    // of moves_, then of pieces, where there are relays
+    std::vector<int16_t> hop_of;    // likewise, then of pieces, where there are relays
     Schedule schedule;
     Prediction prediction;
     int64_t messages = 0;
@@ -385,9 +375,29 @@ class Scheduler {
 
   // Schedules over `rounds` rounds and keeps the result if it is the best so far.
   Outcome Try(int64_t rounds) {
-    std::optional<Found> found = Scheduled(rounds);
-    if (!found) return {};
-    const Outcome outcome{.is_good = IsGood(*found), .is_best = IsBetter(*found)};
+    Found found{.round_of = {}, .pieces = {}, .hop_of = {}, .schedule = schedule_};
+    const int64_t least = PartsFor(rounds);
+    if (least > kWindowsMax) return {};
+    found.schedule.parts = static_cast<int32_t>(least);
+    SetHops(levels_);
+    std::optional<PlacedMoves> placed =
+        PlaceMoves(moves_, atoms_, found.schedule, list_, shares_, rounds, window_bits_, budget_);
+    if (!placed || budget_.SpentNow()) return {};
+    found.schedule.rounds = placed->rounds;
+    found.pieces = std::move(placed->pieces);
+    CutOff(found.pieces, moves_.moves);
+    if (!found.pieces.empty()) AddToPairs(found.pieces, list_, budget_);
+    const bool is_short_enough = ChooseParts(least, found);
+    if (budget_.SpentNow()) return {};
+    const Outcome outcome{.is_good = is_short_enough && IsGood(found),
+                          .is_best = is_short_enough && IsBetter(found)};
+    if (outcome.is_best) {
+      best_.reset();  // before its like is in memory
+      found.round_of = Rounds(moves_.moves.size() - found.pieces.size());
+      found.hop_of = Hops();
+    }
+    JoinAgain(found.pieces, moves_.moves);
+    if (!found.pieces.empty()) TakeFromPairs(found.pieces, list_, budget_);
     if (outcome.is_best) best_ = std::move(found);
     return outcome;
   }
@@ -410,6 +420,16 @@ class Scheduler {
     }
   }
 
+  // The rounds of the first `count` moves.
+  std::vector<int32_t> Rounds(size_t count) const {
+    std::vector<int32_t> rounds;
+    Reserve(rounds, count);
+    for (size_t m = 0; m < count && !budget_.Spent(); ++m) {
+      rounds.push_back(moves_.moves[m].round);
+    }
+    return rounds;
+  }
+
   // The hops of all moves; none where there are no relays.
   std::vector<int16_t> Hops() const {
     std::vector<int16_t> hops;
@@ -422,43 +442,6 @@ class Scheduler {
     return hops;
   }
 
-  // Lowers the hops of moves that have their rounds.
-  void Tighten(Found& found) {
-    if (schedule_.hops > 1 && found.schedule.rounds > 1) {
-      found.schedule.hops = SetEarliestHops(moves_.segments.size(), moves_.moves, budget_);
-    }
-    found.hop_of = Hops();
-  }
-
-  std::optional<Found> Scheduled(int64_t rounds) {
-    Found found{.round_of = {}, .pieces = {}, .hop_of = {}, .schedule = schedule_};
-    const int64_t least = PartsFor(rounds);
-    if (least > kWindowsMax) return std::nullopt;
-    found.schedule.parts = static_cast<int32_t>(least);
-    SetHops(levels_);
-    std::optional<PlacedMoves> placed =
-        PlaceMoves(moves_, atoms_, found.schedule, list_, shares_, rounds, window_bits_, budget_);
-    if (!placed || budget_.SpentNow()) return std::nullopt;
-    found.schedule.rounds = placed->rounds;
-    found.round_of = std::move(placed->round_of);
-    found.pieces = std::move(placed->pieces);
-    SetRounds(found.round_of);
-    CutOff(found.pieces, moves_.moves);
-    if (!found.pieces.empty()) AddToPairs(found.pieces, list_, budget_);
-    Tighten(found);
-    ChooseParts(least, found);
-    if (budget_.SpentNow()) return std::nullopt;
-    found.messages =
-        CountMessages(list_, moves_.moves, moves_.segments, found.schedule, atoms_, budget_);
-    JoinAgain(found.pieces, moves_.moves);
-    if (!found.pieces.empty()) TakeFromPairs(found.pieces, list_, budget_);
-    const Schedule& schedule = found.schedule;
-    if ((int64_t{schedule.parts} + schedule.hops - 1) * schedule.rounds > kWindowsMax) {
-      return std::nullopt;
-    }
-    return found;
-  }
-
   // The most parts that are tried: without relays the fewest alone. Where that is one part, every
   // pair sends in all turns, and the cost needs no list of those that do not.
   int64_t MostParts(int64_t least, const Schedule& schedule) const {
@@ -467,18 +450,27 @@ class Scheduler {
         least, std::min(kPipelinePartsMax, busiest_.bits / schedule.rounds / kPipelinePartBitsMin));
   }
 
-  // Chooses the parts, `least` or more, of a schedule whose moves and pairs are in place.
-  void ChooseParts(int64_t least, Found& found) {
+  // Completes a schedule whose moves and pairs have their rounds: lowers their hops, and chooses
+  // the parts, `least` or more. Returns whether it takes few enough windows.
+  bool ChooseParts(int64_t least, Found& found) {
     Schedule& schedule = found.schedule;
-    if (budget_.SpentNow()) return;
-    const int64_t most = MostParts(least, schedule);
-    const ScheduleCost cost(moves_.moves, list_, moves_.segments, schedule,
-                            static_cast<int32_t>(most), links_, budget_);
-    if (budget_.SpentNow()) return;
-    const auto choice =
-        PartsChooser(cost, bound_, good_, budget_).Choose(least, most, schedule.hops);
-    schedule.parts = static_cast<int32_t>(choice.parts);
-    if (!moves_.moves.empty()) found.prediction = choice.prediction;
+    if (schedule.hops > 1 && schedule.rounds > 1) {
+      schedule.hops = SetEarliestHops(moves_.segments.size(), moves_.moves, budget_);
+    }
+    if (budget_.SpentNow()) return false;
+    {  // frees the cost before messages are counted
+      const int64_t most = MostParts(least, schedule);
+      const ScheduleCost cost(moves_.moves, list_, moves_.segments, schedule,
+                              static_cast<int32_t>(most), links_, budget_);
+      if (budget_.SpentNow()) return false;
+      const auto choice =
+          PartsChooser(cost, bound_, good_, budget_).Choose(least, most, schedule.hops);
+      schedule.parts = static_cast<int32_t>(choice.parts);
+      if (!moves_.moves.empty()) found.prediction = choice.prediction;
+    }
+    if (budget_.SpentNow()) return false;
+    found.messages = CountMessages(list_, moves_.moves, moves_.segments, schedule, atoms_, budget_);
+    return (int64_t{schedule.parts} + schedule.hops - 1) * schedule.rounds <= kWindowsMax;
   }
 
   Moves& moves_;
