@@ -128,7 +128,7 @@ absl::StatusOr<v1::PrecomputePlansResponse> PrecomputePlans(
   const auto workers = core.topology();
   if (state != nullptr) {
     v1::StateSpec present = *state;
-    AddAllWorkers(*present.mutable_topology(), workers.get());  // hosts that it may grow onto
+    AddAllWorkers(present, workers.get());  // hosts that it may grow onto
     return core.precomputer().Start(caller, request, std::move(present), request.options(),
                                     workers.get(), budget);
   }

@@ -190,7 +190,9 @@ absl::StatusOr<MoveQuestion> QuestionOf(const StartPlanning& move, const Topolog
                                         PlanCache& cache, planner::Budget& budget) {
   absl::StatusOr<v1::StateSpec> spec = proto::ApplyTargets(move.source->spec, *move.targets);
   RETURN_IF_ERROR(AtField("targets", spec.status()));
-  if (move.targets->topology().hosts().empty()) AddNamedWorkers(*spec, workers);
+  if (move.targets->topology().hosts().empty()) {
+    AddNamedWorkers(*spec, move.source->spec, LostDevices(move.options), workers);
+  }
   RETURN_IF_ERROR(CheckKept(move, *spec));
   absl::StatusOr<proto::StateLayout> layout = proto::ToStateLayout(*spec, nullptr, budget);
   RETURN_IF_ERROR(AtField("targets", layout.status()));

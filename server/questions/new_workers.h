@@ -1,22 +1,28 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstdint>
+#include <set>
+
 #include "planner/values/topology.h"
 #include "remesh/v1/state.pb.h"
-#include "remesh/v1/topology.pb.h"
 
 namespace remesh::server {
 
 // Workers that came after a state was created, or that its topology does not name, may take part in
 // its next move if the state uses the workers' own device numbering. Both functions add such hosts,
-// with racks that the topology does not know. They add none if a host of the topology is registered
-// with other devices. `workers`: null, or hosts by name.
+// with racks that the topology does not know. They add none if a worker lacks a device that the
+// state is on, or has devices of the topology in another order: then the numbers are the state's
+// own. They skip a worker with a device id of another host of the topology. `workers`: null, or
+// hosts by name.
 
 // Adds those whose devices the spec's device lists and shardings name beyond its topology. Costs the
-// same among any number of workers if it names none.
-void AddNamedWorkers(v1::StateSpec& spec, const planner::Topology* workers);
+// same among any number of workers if it names none. `source`: where the state is now, except for
+// the devices that are lost.
+void AddNamedWorkers(v1::StateSpec& spec, const v1::StateSpec& source,
+                     const std::set<int64_t>& lost, const planner::Topology* workers);
 
-// Adds all.
-void AddAllWorkers(v1::Topology& topology, const planner::Topology* workers);
+// Adds all to where a state is now.
+void AddAllWorkers(v1::StateSpec& spec, const planner::Topology* workers);
 
 }  // namespace remesh::server

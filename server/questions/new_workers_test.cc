@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <limits>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -37,12 +38,23 @@ class NewWorkersTest : public testing::Test {
     v1::DeviceList::Range& all = *(*spec_.mutable_device_lists())["all"].mutable_range();
     all.set_start(0);
     all.set_count(4);
+    source_ = spec_;
+  }
+
+  // Moves the source to the devices of host-1.
+  void HoldOnHostOne() {
+    v1::DeviceList::Range& all = *(*source_.mutable_device_lists())["all"].mutable_range();
+    all.set_start(2);
+    all.set_count(2);
+  }
+  void SetIds(int host, std::vector<int64_t> ids) {
+    *spec_.mutable_topology()->mutable_hosts(host)->mutable_device_ids() = {ids.begin(), ids.end()};
   }
 
   // The names of the hosts that are added.
   std::vector<std::string> Added() {
     v1::StateSpec spec = spec_;
-    AddNamedWorkers(spec, &workers_);
+    AddNamedWorkers(spec, source_, lost_, &workers_);
     std::vector<std::string> names;
     for (int h = spec_.topology().hosts_size(); h < spec.topology().hosts_size(); ++h) {
       names.push_back(spec.topology().hosts(h).name());
@@ -53,7 +65,9 @@ class NewWorkersTest : public testing::Test {
   using Names = std::vector<std::string>;
 
   const planner::Topology workers_ = Workers(100);
-  v1::StateSpec spec_;
+  v1::StateSpec spec_;    // the target
+  v1::StateSpec source_;  // names the devices 0 to 3
+  std::set<int64_t> lost_;
   int domains_ = 0;  // that were added
 };
 
@@ -93,11 +107,48 @@ TEST_F(NewWorkersTest, NoneAreAddedToATopologyThatNumbersDevicesItsOwnWay) {
   EXPECT_EQ(Added(), Names());
 }
 
+TEST_F(NewWorkersTest, NoneAreAddedIfAWorkerLacksADeviceThatHolds) {
+  (*spec_.mutable_device_lists())["more"].add_ids(41);
+  SetIds(0, {0, 1000});
+  *source_.mutable_topology() = spec_.topology();
+  (*source_.mutable_device_lists())["also"].add_ids(1000);
+  EXPECT_EQ(Added(), Names());
+  lost_ = {1000};
+  EXPECT_EQ(Added(), Names({"host-20"}));
+}
+
+// It left, was forgotten, and is registered again with the ids that were free.
+TEST_F(NewWorkersTest, AHostThatHoldsNothingNoMoreAndCameBackWithOtherDevicesDoesNotPreventIt) {
+  (*spec_.mutable_device_lists())["more"].add_ids(41);
+  SetIds(0, {1000, 1001});
+  HoldOnHostOne();
+  EXPECT_EQ(Added(), Names({"host-20"}));
+}
+
+TEST_F(NewWorkersTest, AHostWithABrokenOrANewDeviceDoesNotPreventIt) {
+  (*spec_.mutable_device_lists())["more"].add_ids(41);
+  HoldOnHostOne();
+  SetIds(0, {0, 1, 1000});  // 1000 has broken
+  EXPECT_EQ(Added(), Names({"host-20"}));
+  SetIds(0, {1});  // 0 is new
+  EXPECT_EQ(Added(), Names({"host-20"}));
+}
+
+TEST_F(NewWorkersTest, AWorkerWithTheIdsOfAHostThatHasGoneIsSkipped) {
+  (*spec_.mutable_device_lists())["more"].add_ids(41);
+  (*spec_.mutable_device_lists())["more"].add_ids(43);
+  v1::Host& gone = *spec_.mutable_topology()->add_hosts();
+  gone.set_name("gone");
+  gone.add_device_ids(42);
+  EXPECT_EQ(Added(), Names({"host-20"}));
+  AddAllWorkers(spec_, &workers_);
+  EXPECT_EQ(spec_.topology().hosts_size(), 100);  // with "gone", without host-21
+}
+
 TEST_F(NewWorkersTest, AllCanBeAdded) {
-  v1::Topology topology = spec_.topology();
-  AddAllWorkers(topology, &workers_);
-  EXPECT_EQ(topology.hosts_size(), 100);
-  EXPECT_EQ(topology.domains_size(), 101);
+  AddAllWorkers(spec_, &workers_);
+  EXPECT_EQ(spec_.topology().hosts_size(), 100);
+  EXPECT_EQ(spec_.topology().domains_size(), 101);
 }
 
 }  // namespace
