@@ -118,7 +118,7 @@ TEST_F(NewWorkersTest, NoneAreAddedIfAWorkerLacksADeviceThatHolds) {
 }
 
 // It left, was forgotten, and is registered again with the ids that were free.
-TEST_F(NewWorkersTest, AHostThatHoldsNothingNoMoreAndCameBackWithOtherDevicesDoesNotPreventIt) {
+TEST_F(NewWorkersTest, AHostThatHoldsNothingAndCameBackWithOtherDevicesDoesNotPreventIt) {
   (*spec_.mutable_device_lists())["more"].add_ids(41);
   SetIds(0, {1000, 1001});
   HoldOnHostOne();
