@@ -1,7 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/questions/new_workers.h"
 
+#include <google/protobuf/repeated_ptr_field.h>
+
 #include <algorithm>
+#include <cstddef>
+#include <cstdint>
 #include <iterator>
 #include <set>
 #include <string>
@@ -14,6 +18,7 @@
 #include "absl/container/flat_hash_set.h"
 #include "absl/functional/function_ref.h"
 #include "absl/types/span.h"
+#include "planner/sharding/limits.h"
 #include "proto/convert/plan_proto.h"
 
 namespace remesh::server {
@@ -29,29 +34,31 @@ struct Ids {
   int64_t last = 0;
 };
 
-void AddIds(const v1::DeviceList& list, std::vector<Ids>& named) {
-  for (const int64_t id : list.ids()) named.push_back({id, id});
-  // What does not fit is refused when the spec is read.
+using IdsVisitor = absl::FunctionRef<void(Ids)>;
+
+// What does not fit is refused when the spec is read.
+void VisitIds(const v1::DeviceList& list, IdsVisitor visit) {
+  if (list.ids_size() <= planner::kPositionsMax) {
+    for (const int64_t id : list.ids()) visit({id, id});
+  }
   const v1::DeviceList::Range& range = list.range();
   int64_t last = 0;
   if (range.count() < 1 || __builtin_add_overflow(range.start(), range.count() - 1, &last)) return;
-  named.push_back({range.start(), last});
+  visit({range.start(), last});
 }
 
-void AddIds(const v1::Sharding& sharding, std::vector<Ids>& named) {
-  AddIds(sharding.devices(), named);
+void VisitIds(const v1::Sharding& sharding, IdsVisitor visit) {
+  VisitIds(sharding.devices(), visit);
   for (const v1::DeviceBoxes& device : sharding.boxes().devices()) {
-    named.push_back({device.device(), device.device()});
+    visit({device.device(), device.device()});
   }
 }
 
-// All device ids that the spec names.
-std::vector<Ids> NamedIn(const v1::StateSpec& spec) {
-  std::vector<Ids> named;
-  for (const auto& [key, list] : spec.device_lists()) AddIds(list, named);
-  for (const auto& [key, sharding] : spec.shardings()) AddIds(sharding, named);
-  for (const v1::StateArray& array : spec.arrays()) AddIds(array.sharding(), named);
-  return named;
+// Visits all device ids that the spec names.
+void VisitIds(const v1::StateSpec& spec, IdsVisitor visit) {
+  for (const auto& [key, list] : spec.device_lists()) VisitIds(list, visit);
+  for (const auto& [key, sharding] : spec.shardings()) VisitIds(sharding, visit);
+  for (const v1::StateArray& array : spec.arrays()) VisitIds(array.sharding(), visit);
 }
 
 // Sorts them, and joins those that overlap.
@@ -69,31 +76,112 @@ void Join(std::vector<Ids>& named) {
   named = std::move(joined);
 }
 
-// All device ids of the topology, in order.
-std::vector<int64_t> DevicesOf(const v1::Topology& topology) {
-  std::vector<int64_t> known;
-  for (const v1::Host& host : topology.hosts()) {
-    known.insert(known.end(), host.device_ids().begin(), host.device_ids().end());
-  }
-  if (!std::is_sorted(known.begin(), known.end())) std::sort(known.begin(), known.end());
-  return known;
+// Whether one of the joined `named` has the id.
+bool Has(const std::vector<Ids>& named, int64_t id) {
+  const auto after = std::upper_bound(named.begin(), named.end(), id,
+                                      [](int64_t id, const Ids& ids) { return id < ids.first; });
+  return after != named.begin() && id <= std::prev(after)->last;
 }
 
-// Removes those of which `known` has every id.
-void DropKnown(const std::vector<int64_t>& known, std::vector<Ids>& named) {
-  std::erase_if(named, [&](const Ids& ids) {
-    const auto begin = std::lower_bound(known.begin(), known.end(), ids.first);
-    const auto end = std::upper_bound(begin, known.end(), ids.last);
+// The devices of some hosts, with the index of each one's host.
+class DeviceHosts {
+ public:
+  explicit DeviceHosts(const v1::Topology& topology) : hosts_(topology.hosts_size()) {
+    for (int h = 0; h < topology.hosts_size(); ++h) Add(topology.hosts(h).device_ids(), h);
+    Sort();
+  }
+  explicit DeviceHosts(const Topology& topology) : hosts_(topology.hosts.size()) {
+    for (size_t h = 0; h < hosts_; ++h) Add(topology.hosts[h].device_ids, static_cast<int>(h));
+    Sort();
+  }
+
+  bool HasAll(Ids ids) const {
+    const auto begin = FirstFrom(ids.first);
+    const auto end = std::partition_point(
+        begin, devices_.end(), [&](const Device& device) { return device.id <= ids.last; });
     return static_cast<uint64_t>(end - begin) > static_cast<uint64_t>(ids.last - ids.first);
-  });
+  }
+
+  // By host, whether the spec names a device of it. Of many single ids, none takes memory.
+  std::vector<bool> NamedBy(const v1::StateSpec& spec) const {
+    std::vector<bool> named(hosts_);
+    std::vector<Ids> ranges;
+    VisitIds(spec, [&](Ids ids) {
+      if (ids.first < ids.last) {
+        ranges.push_back(ids);
+      } else if (const auto device = FirstFrom(ids.first);
+                 device != devices_.end() && device->id == ids.first) {
+        named[device->host] = true;
+      }
+    });
+    Join(ranges);
+    for (const Device& device : devices_) {
+      if (Has(ranges, device.id)) named[device.host] = true;
+    }
+    return named;
+  }
+
+ private:
+  struct Device {
+    int64_t id = 0;
+    int host = 0;
+  };
+
+  void Add(absl::Span<const int64_t> ids, int host) {
+    for (const int64_t id : ids) devices_.push_back({id, host});
+  }
+  void Sort() {
+    const auto by_id = [](const Device& a, const Device& b) { return a.id < b.id; };
+    if (!absl::c_is_sorted(devices_, by_id)) absl::c_sort(devices_, by_id);
+  }
+  std::vector<Device>::const_iterator FirstFrom(int64_t id) const {
+    return std::partition_point(devices_.begin(), devices_.end(),
+                                [id](const Device& device) { return device.id < id; });
+  }
+
+  size_t hosts_ = 0;
+  std::vector<Device> devices_;  // by id
+};
+
+// All device ids that the spec names, joined.
+std::vector<Ids> NamedIn(const v1::StateSpec& spec) {
+  std::vector<Ids> named;
+  VisitIds(spec, [&](Ids ids) { named.push_back(ids); });
+  Join(named);
+  return named;
+}
+
+// The worker of that name, or null.
+const Host* FindWorker(const Topology& workers, std::string_view name) {
+  const auto found = std::partition_point(workers.hosts.begin(), workers.hosts.end(),
+                                          [name](const Host& host) { return host.name < name; });
+  return found != workers.hosts.end() && found->name == name ? &*found : nullptr;
+}
+
+// Whether the host is a worker with these very devices.
+bool IsWorker(const v1::Host& host, const Topology& workers) {
+  const Host* worker = FindWorker(workers, host.name());
+  return worker != nullptr && absl::c_equal(host.device_ids(), worker->device_ids);
+}
+
+// Whether the spec names a device that its topology lacks, or one of a host that is not a worker
+// with these devices: another worker may have it now.
+bool NamesOthers(const v1::StateSpec& spec, const Topology& workers) {
+  const DeviceHosts known(spec.topology());
+  bool more = false;
+  VisitIds(spec, [&](Ids ids) { more = more || !known.HasAll(ids); });
+  if (more) return true;
+  const std::vector<bool> named = known.NamedBy(spec);
+  for (size_t h = 0; h < named.size(); ++h) {
+    if (named[h] && !IsWorker(spec.topology().hosts(static_cast<int>(h)), workers)) return true;
+  }
+  return false;
 }
 
 // What the spec names and is not lost, joined.
 std::vector<Ids> HeldIn(const v1::StateSpec& spec, const std::set<int64_t>& lost) {
-  std::vector<Ids> named = NamedIn(spec);
-  Join(named);
   std::vector<Ids> held;
-  for (Ids ids : named) {
+  for (Ids ids : NamedIn(spec)) {
     bool more = true;
     const auto end = lost.upper_bound(ids.last);
     for (auto id = lost.lower_bound(ids.first); id != end; ++id) {
@@ -104,13 +192,6 @@ std::vector<Ids> HeldIn(const v1::StateSpec& spec, const std::set<int64_t>& lost
     if (more) held.push_back(ids);
   }
   return held;
-}
-
-// Whether one of the joined `named` has the id.
-bool Has(const std::vector<Ids>& named, int64_t id) {
-  const auto after = std::upper_bound(named.begin(), named.end(), id,
-                                      [](int64_t id, const Ids& ids) { return id < ids.first; });
-  return after != named.begin() && id <= std::prev(after)->last;
 }
 
 // The ids of one list that the other has too, in the order of the first.
@@ -135,27 +216,62 @@ bool NumbersAgree(const v1::Host& host, const Host& worker, const std::vector<Id
 // Whether the topology has the workers' device numbers, on all hosts that are registered.
 bool NumbersAgree(const v1::Topology& topology, const Topology& workers,
                   const std::vector<Ids>& held) {
-  absl::flat_hash_map<std::string_view, const Host*> known;
-  for (const Host& host : workers.hosts) known[host.name] = &host;
   return absl::c_all_of(topology.hosts(), [&](const v1::Host& host) {
-    const auto worker = known.find(host.name());
-    return worker == known.end() || NumbersAgree(host, *worker->second, held);
+    const Host* worker = FindWorker(workers, host.name());
+    return worker == nullptr || NumbersAgree(host, *worker, held);
   });
 }
 
+// Removes the domains above no host.
+void RemoveIdleDomains(v1::Topology& topology) {
+  absl::flat_hash_map<std::string_view, std::string_view> parent_of;
+  for (const v1::Domain& domain : topology.domains()) parent_of[domain.name()] = domain.parent();
+  absl::flat_hash_set<std::string> above;
+  for (const v1::Host& host : topology.hosts()) {
+    std::string_view domain = host.parent();
+    while (!domain.empty() && above.emplace(domain).second) domain = parent_of.at(domain);
+  }
+  google::protobuf::RepeatedPtrField<v1::Domain> kept;
+  for (v1::Domain& domain : *topology.mutable_domains()) {
+    if (above.contains(domain.name())) kept.Add(std::move(domain));
+  }
+  topology.mutable_domains()->Swap(&kept);
+}
+
+// Removes the hosts that the source is not on and that are no longer workers with these devices,
+// except where the spec names their devices and no worker has one now. Else a state that moves on
+// for months would keep every host that it was ever on, and their ids and names.
+void RemoveGoneHosts(v1::StateSpec& spec, const v1::StateSpec& source, const Topology& workers) {
+  v1::Topology& topology = *spec.mutable_topology();
+  const DeviceHosts devices(topology);
+  const DeviceHosts of_workers(workers);
+  const std::vector<bool> before = devices.NamedBy(source);
+  const std::vector<bool> after = devices.NamedBy(spec);
+  const auto is_taken = [&](int64_t id) { return of_workers.HasAll({id, id}); };
+  google::protobuf::RepeatedPtrField<v1::Host> kept;
+  for (int h = 0; h < topology.hosts_size(); ++h) {
+    v1::Host& host = *topology.mutable_hosts(h);
+    const bool is_target = after[h] && absl::c_none_of(host.device_ids(), is_taken);
+    if (before[h] || is_target || IsWorker(host, workers)) kept.Add(std::move(host));
+  }
+  topology.mutable_hosts()->Swap(&kept);
+  RemoveIdleDomains(topology);
+}
+
 // Adds the workers that are wanted and not there, each with its racks. A worker with a device of
-// a host that has gone is not there for as long as the topology has that host.
+// another host is not there for as long as the topology has that host.
 void AddWorkers(v1::Topology& topology, const Topology& workers,
-                absl::FunctionRef<bool(const Host&)> wanted) {
-  const std::vector<int64_t> taken = DevicesOf(topology);
-  const auto is_taken = [&](int64_t id) { return absl::c_binary_search(taken, id); };
+                absl::FunctionRef<bool(int)> wanted) {
+  const DeviceHosts taken(topology);
+  const auto is_taken = [&](int64_t id) { return taken.HasAll({id, id}); };
   std::set<std::string> present;
   for (const v1::Host& host : topology.hosts()) present.insert(host.name());
   for (const v1::Domain& domain : topology.domains()) present.insert(domain.name());
   Topology more;
   more.domains = workers.domains;
-  for (const Host& host : workers.hosts) {
-    if (present.contains(host.name) || !wanted(host)) continue;
+  for (size_t h = 0; h < workers.hosts.size(); ++h) {
+    const Host& host = workers.hosts[h];
+    if (present.contains(host.name) || !wanted(static_cast<int>(h))) continue;
     if (absl::c_none_of(host.device_ids, is_taken)) more.hosts.push_back(host);
   }
   const v1::Topology added = proto::ToProto(more);
@@ -174,20 +290,17 @@ void AddWorkers(v1::Topology& topology, const Topology& workers,
 
 void AddNamedWorkers(v1::StateSpec& spec, const v1::StateSpec& source,
                      const std::set<int64_t>& lost, const Topology* workers) {
-  if (workers == nullptr) return;
-  std::vector<Ids> named = NamedIn(spec);
-  DropKnown(DevicesOf(spec.topology()), named);
-  if (named.empty()) return;
-  Join(named);
+  if (workers == nullptr || !NamesOthers(spec, *workers)) return;
   if (!NumbersAgree(spec.topology(), *workers, HeldIn(source, lost))) return;
-  const auto is_named = [&](int64_t id) { return Has(named, id); };
-  AddWorkers(*spec.mutable_topology(), *workers,
-             [&](const Host& host) { return absl::c_any_of(host.device_ids, is_named); });
+  RemoveGoneHosts(spec, source, *workers);
+  const std::vector<bool> named = DeviceHosts(*workers).NamedBy(spec);
+  AddWorkers(*spec.mutable_topology(), *workers, [&](int host) { return named[host]; });
 }
 
 void AddAllWorkers(v1::StateSpec& spec, const Topology* workers) {
   if (workers == nullptr || !NumbersAgree(spec.topology(), *workers, HeldIn(spec, {}))) return;
-  AddWorkers(*spec.mutable_topology(), *workers, [](const Host&) { return true; });
+  RemoveGoneHosts(spec, spec, *workers);
+  AddWorkers(*spec.mutable_topology(), *workers, [](int) { return true; });
 }
 
 }  // namespace remesh::server

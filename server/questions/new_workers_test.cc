@@ -3,11 +3,13 @@
 
 #include <gtest/gtest.h>
 
+#include <iterator>
 #include <limits>
 #include <set>
 #include <string>
 #include <vector>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
 #include "proto/convert/plan_proto.h"
 
@@ -27,6 +29,7 @@ planner::Topology Workers(int64_t hosts) {
     workers.domains.push_back({absl::StrCat("rack-", h), "hall", 1e9, 1e9});
   }
   workers.domains.push_back({"hall", "", 1e9, 1e9});
+  absl::c_sort(workers.hosts, [](const auto& a, const auto& b) { return a.name < b.name; });
   return workers;
 }
 
@@ -51,24 +54,46 @@ class NewWorkersTest : public testing::Test {
     *spec_.mutable_topology()->mutable_hosts(host)->mutable_device_ids() = {ids.begin(), ids.end()};
   }
 
+  using Names = std::vector<std::string>;
+  // Adds a host that no worker is now; host-21 has its device id.
+  void AddGone() {
+    v1::Host& gone = *spec_.mutable_topology()->add_hosts();
+    gone.set_name("gone");
+    gone.add_device_ids(42);
+    gone.set_parent("rack-gone");
+    v1::Domain& rack = *spec_.mutable_topology()->add_domains();
+    rack.set_name("rack-gone");
+    rack.set_parent("hall");
+    *source_.mutable_topology() = spec_.topology();
+  }
+
   // The names of the hosts that are added.
   std::vector<std::string> Added() {
     v1::StateSpec spec = spec_;
     AddNamedWorkers(spec, source_, lost_, &workers_);
-    std::vector<std::string> names;
-    for (int h = spec_.topology().hosts_size(); h < spec.topology().hosts_size(); ++h) {
-      names.push_back(spec.topology().hosts(h).name());
-    }
     domains_ = spec.topology().domains_size() - spec_.topology().domains_size();
+    const Names before = HostsOf(spec_);
+    const Names after = HostsOf(spec);
+    Names added;
+    absl::c_set_difference(after, before, std::back_inserter(added));
+    removed_.clear();
+    absl::c_set_difference(before, after, std::back_inserter(removed_));
+    return added;
+  }
+  // In order of their names.
+  static Names HostsOf(const v1::StateSpec& spec) {
+    Names names;
+    for (const v1::Host& host : spec.topology().hosts()) names.push_back(host.name());
+    absl::c_sort(names);
     return names;
   }
-  using Names = std::vector<std::string>;
 
-  const planner::Topology workers_ = Workers(100);
+  planner::Topology workers_ = Workers(100);
   v1::StateSpec spec_;    // the target
   v1::StateSpec source_;  // names the devices 0 to 3
   std::set<int64_t> lost_;
   int domains_ = 0;  // that were added
+  Names removed_;    // hosts
 };
 
 TEST_F(NewWorkersTest, AMoveAmongKnownHostsAddsNone) { EXPECT_EQ(Added(), Names()); }
@@ -134,15 +159,67 @@ TEST_F(NewWorkersTest, AHostWithABrokenOrANewDeviceDoesNotPreventIt) {
   EXPECT_EQ(Added(), Names({"host-20"}));
 }
 
-TEST_F(NewWorkersTest, AWorkerWithTheIdsOfAHostThatHasGoneIsSkipped) {
+TEST_F(NewWorkersTest, AHostThatHasGoneLeavesWithItsRacks) {
+  AddGone();
+  EXPECT_EQ(Added(), Names());  // nothing is named that is not there
+  EXPECT_EQ(removed_, Names());
   (*spec_.mutable_device_lists())["more"].add_ids(41);
   (*spec_.mutable_device_lists())["more"].add_ids(43);
-  v1::Host& gone = *spec_.mutable_topology()->add_hosts();
-  gone.set_name("gone");
-  gone.add_device_ids(42);
-  EXPECT_EQ(Added(), Names({"host-20"}));
+  EXPECT_EQ(Added(), Names({"host-20", "host-21"}));
+  EXPECT_EQ(removed_, Names({"gone"}));
+  EXPECT_EQ(domains_, 1);  // two racks more, one less
   AddAllWorkers(spec_, &workers_);
-  EXPECT_EQ(spec_.topology().hosts_size(), 100);  // with "gone", without host-21
+  EXPECT_EQ(HostsOf(spec_).size(), 100u);
+}
+
+TEST_F(NewWorkersTest, AHostThatHasGoneStaysWhileTheStateIsOnIt) {
+  AddGone();
+  (*spec_.mutable_device_lists())["more"].add_ids(41);
+  (*spec_.mutable_device_lists())["more"].add_ids(43);
+  (*source_.mutable_device_lists())["also"].add_ids(42);
+  EXPECT_EQ(Added(), Names({"host-20"}));  // host-21 has the device id, too
+  EXPECT_EQ(removed_, Names());
+  lost_ = {42};
+  EXPECT_EQ(Added(), Names({"host-20"}));
+  EXPECT_EQ(removed_, Names());
+}
+
+TEST_F(NewWorkersTest, AHostThatCameBackWithOtherDevicesCanBeATarget) {
+  SetIds(0, {1000, 1001});
+  HoldOnHostOne();
+  v1::DeviceList::Range& all = *(*spec_.mutable_device_lists())["all"].mutable_range();
+  all.set_count(2);
+  AddNamedWorkers(spec_, source_, lost_, &workers_);
+  EXPECT_EQ(HostsOf(spec_), Names({"host-0", "host-1"}));
+  EXPECT_EQ(spec_.topology().hosts(0).name(), "host-1");
+  EXPECT_EQ(spec_.topology().hosts(1).device_ids(0), 0);
+}
+
+// "gone" has left, and host-21 was given its device ids.
+TEST_F(NewWorkersTest, ADeviceIdBelongsToTheWorkerThatHasItNow) {
+  AddGone();
+  (*spec_.mutable_device_lists())["more"].add_ids(42);
+  EXPECT_EQ(Added(), Names({"host-21"}));
+  EXPECT_EQ(removed_, Names({"gone"}));
+  workers_.hosts.erase(absl::c_find_if(
+      workers_.hosts, [](const planner::Host& worker) { return worker.name == "host-21"; }));
+  EXPECT_EQ(Added(), Names());
+  EXPECT_EQ(removed_, Names());
+}
+
+TEST_F(NewWorkersTest, AStateThatMovesOnKeepsNoHostItHasLeft) {
+  for (int64_t host = 2; host < 50; ++host) {
+    planner::Topology present = Workers(host + 1);
+    std::erase_if(present.hosts, [host](const auto& worker) {  // all but the two newest
+      return worker.device_ids[0] < 2 * host - 2;
+    });
+    spec_.clear_device_lists();
+    (*spec_.mutable_device_lists())["all"].add_ids(2 * host);
+    AddNamedWorkers(spec_, source_, lost_, &present);
+    source_ = spec_;
+    EXPECT_LE(spec_.topology().hosts_size(), 4);
+    EXPECT_LE(spec_.topology().domains_size(), 5);
+  }
 }
 
 TEST_F(NewWorkersTest, AllCanBeAdded) {
