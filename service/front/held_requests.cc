@@ -4,7 +4,9 @@
 #include <optional>
 #include <utility>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/strings/str_cat.h"
+#include "absl/synchronization/mutex.h"
 #include "base/error.h"
 #include "service/front/bounded_request.h"
 #include "service/front/refused_message.h"
@@ -53,14 +55,17 @@ class HeldRequest : public grpc::experimental::Interceptor, public RequestGate {
 
   void OnRefused(uint64_t bytes, const grpc::Status& why) override {
     if (messages_ != nullptr) messages_->Add(peer_, bytes);
+    absl::MutexLock lock(&mutex_);
     refusal_ = WithReason(why);
   }
 
   void Intercept(grpc::experimental::InterceptorBatchMethods* batch) override {
     LeaveThread();
     if (batch->QueryInterceptionHookPoint(InterceptionHookPoints::POST_RECV_MESSAGE)) OnMessage();
-    if (refusal_ && batch->QueryInterceptionHookPoint(InterceptionHookPoints::PRE_SEND_STATUS))
-      batch->ModifySendStatus(*refusal_);
+    if (batch->QueryInterceptionHookPoint(InterceptionHookPoints::PRE_SEND_STATUS)) {
+      const std::optional<grpc::Status> refused = refusal();
+      if (refused) batch->ModifySendStatus(*refused);
+    }
     batch->Proceed();
   }
 
@@ -71,7 +76,12 @@ class HeldRequest : public grpc::experimental::Interceptor, public RequestGate {
     if (!refused.has_value()) return;
     OnRefused(refused->bytes, refused->why);
     LogWarning("a message of a stream is refused, and the stream ends",
-               {{"method", method_}, {"peer", peer_}, {"error", StatusFromGrpc(*refusal_)}});
+               {{"method", method_}, {"peer", peer_}, {"error", StatusFromGrpc(*refusal())}});
+  }
+
+  std::optional<grpc::Status> refusal() {
+    absl::MutexLock lock(&mutex_);
+    return refusal_;
   }
 
   void LeaveThread() {
@@ -82,7 +92,8 @@ class HeldRequest : public grpc::experimental::Interceptor, public RequestGate {
   MessageBytes* const messages_;
   const std::string caller_, peer_, method_;
   uint64_t bytes_ = 0;
-  std::optional<grpc::Status> refusal_;
+  absl::Mutex mutex_;  // a stream may end while one of its messages is read
+  std::optional<grpc::Status> refusal_ ABSL_GUARDED_BY(mutex_);
 };
 
 class Gates : public grpc::experimental::ServerInterceptorFactoryInterface {
