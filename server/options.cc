@@ -113,8 +113,10 @@ void AddTimes(ServerOptions& o, Settings& settings) {
 
 void AddPlanning(ServerOptions& o, Settings& settings) {
   settings.Section("Plans");
-  settings.AddBytes("plan_cache_bytes", &o.plan_cache_bytes,
-                    "Memory for plans; beyond it the least recently used plans are evicted.");
+  settings.AddBytes(
+      "plan_cache_bytes", &o.plan_cache_bytes,
+      "Memory for plans; beyond it the least recently used plans are evicted. The one "
+      "that was used last stays even if it alone takes more.");
   settings.AddInt("plan_cache_entries", &o.plan_cache_entries,
                   "Maximum number of plans in memory. A plan that is bound to other devices counts "
                   "as another plan.",
