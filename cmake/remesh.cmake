@@ -7,7 +7,7 @@
 # Headers are found from the repository root: #include "planner/values/box.h".
 
 # Where CMAKE_UNITY_BUILD is on (preset release: what newcomers and CI build) up to 32 files of a
-# target (8 of a test) are compiled as one, for most of a file's time goes to the headers of gRPC
+# target (12 of a test) are compiled as one, for most of a file's time goes to the headers of gRPC
 # and protobuf: cold builds take half as long. Names in anonymous namespaces are therefore one
 # target's, not one file's. The other presets compile files one by one, and so prove that each
 # stands alone.
@@ -88,7 +88,7 @@ function(remesh_test)
   target_link_libraries(${ARG_NAME} PRIVATE ${ARG_DEPS} GTest::gtest GTest::gmock GTest::gtest_main)
   # Fewer files at once: tests of one target have helpers of like names.
   set_target_properties(${ARG_NAME}
-    PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests UNITY_BUILD_BATCH_SIZE 8)
+    PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests UNITY_BUILD_BATCH_SIZE 12)
   remesh_seldom_runs(${ARG_NAME})
   if(NOT ARG_TIMEOUT)
     set(ARG_TIMEOUT 120)
