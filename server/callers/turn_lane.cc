@@ -2,7 +2,10 @@
 #include "server/callers/turn_lane.h"
 
 #include <algorithm>
+#include <chrono>
 #include <utility>
+
+#include "base/clock.h"
 
 namespace remesh::server {
 namespace {
@@ -10,6 +13,12 @@ namespace {
 // A turn takes at least one in so many of the tasks that wait. So while k tasks come a turn, no
 // more than some k * kTurns wait, and each for a few times kTurns turns.
 constexpr size_t kTurns = 16;
+// A turn ends after this time; other tasks, such as the steps of a caller's question, wait for
+// several turns.
+constexpr Timestamp kTurnMax = std::chrono::milliseconds(10);
+// But not while more tasks wait than the largest fleet has workers, a few times: then each turn is
+// a part of what waits, however long it takes.
+constexpr size_t kManyWait = 65'536;
 
 }  // namespace
 
@@ -46,18 +55,21 @@ void TurnLane::Wake() {
 
 // When the strand stops, it runs what was posted before: here all that waits.
 void TurnLane::Run() {
-  const size_t most = InTurn();
+  const Turn turn = NextTurn();
+  const Timestamp end = SteadyClock().Now() + kTurnMax;
   for (size_t run = 0;; ++run) {
-    if (run == most && strand_.Post([this] { Run(); })) return;
+    const bool is_over = run >= turn.most || (run >= turn.least && SteadyClock().Now() >= end);
+    if (is_over && strand_.Post([this] { Run(); })) return;
     Strand::Task task = Next();
     if (task == nullptr) return;
     std::move(task)();
   }
 }
 
-size_t TurnLane::InTurn() {
+TurnLane::Turn TurnLane::NextTurn() {
   absl::MutexLock lock(&mutex_);
-  return std::max(in_turn_, tasks_.size() / kTurns);
+  const size_t most = std::max(in_turn_, tasks_.size() / kTurns);
+  return {.least = tasks_.size() > kManyWait ? most : in_turn_, .most = most};
 }
 
 Strand::Task TurnLane::Next() {

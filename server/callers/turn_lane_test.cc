@@ -10,6 +10,8 @@
 #include <vector>
 
 #include "absl/synchronization/notification.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
 
 namespace remesh::server {
 namespace {
@@ -65,6 +67,27 @@ TEST_F(TurnLaneTest, LanesTakeTurns) {
   posted.Notify();
   Await(done);
   EXPECT_EQ(order_, std::vector<std::string>({"1", "2", "3", "a", "4", "b", "c"}));
+}
+
+TEST_F(TurnLaneTest, ATurnThatTakesLongEnds) {
+  constexpr int kTasks = 200;  // a turn of these is 12
+  absl::Notification done;
+  absl::Notification posted;
+  strand_.Post([&] { posted.WaitForNotification(); });
+  for (int i = 0; i < kTasks; ++i) {
+    lane_.Push([this] {
+      absl::SleepFor(absl::Milliseconds(4));
+      order_.push_back("slow");
+    });
+  }
+  strand_.Post([&] {
+    order_.push_back("other");
+    done.Notify();
+  });
+  posted.Notify();
+  Await(done);
+  const auto other = std::find(order_.begin(), order_.end(), "other");
+  EXPECT_EQ(other - order_.begin(), kInTurn);
 }
 
 // Regression: a caller whose calls each made thousands of commands filled the memory with them.
