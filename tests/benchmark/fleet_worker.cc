@@ -174,11 +174,12 @@ void FleetWorker::Attach() {
   stream_->Start(*workers_, RegisterMessage());
 }
 
-void FleetWorker::Beat() {
+void FleetWorker::Beat(std::chrono::nanoseconds silence) {
   {
     absl::MutexLock lock(&mutex_);
     if (stream_ != nullptr) {
-      if (!attached_) return;
+      const bool is_silent = std::chrono::steady_clock::now() - last_sent_ >= silence;
+      if (!attached_ || !is_silent) return;
       v1::AttachRequest message;
       message.mutable_heartbeat()->set_progress(++progress_);
       ++host_.counts->heartbeats;
@@ -224,7 +225,9 @@ v1::AttachRequest FleetWorker::RegisterMessage() {
 }
 
 void FleetWorker::Send(v1::AttachRequest message) {
-  if (stream_ != nullptr) stream_->Send(std::move(message));
+  if (stream_ == nullptr) return;
+  last_sent_ = std::chrono::steady_clock::now();
+  stream_->Send(std::move(message));
 }
 
 void FleetWorker::OnStreamEnded() {

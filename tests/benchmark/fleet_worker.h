@@ -4,6 +4,7 @@
 #include <grpcpp/channel.h>
 
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -52,8 +53,9 @@ class FleetWorker {
 
   // Opens a stream and registers on it, unless a stream is open.
   void Attach();
-  // Sends a heartbeat if the worker is attached; else attaches it.
-  void Beat();
+  // Sends a heartbeat if the worker is attached and has sent nothing for so long, as an agent does;
+  // else attaches it.
+  void Beat(std::chrono::nanoseconds silence);
   // Closes the stream, for ever.
   void Stop();
   // Whether no stream is open and none will be.
@@ -90,6 +92,7 @@ class FleetWorker {
   int64_t incarnation_ ABSL_GUARDED_BY(mutex_) = 0;
   uint64_t epoch_ ABSL_GUARDED_BY(mutex_) = 0;
   uint64_t progress_ ABSL_GUARDED_BY(mutex_) = 0;
+  std::chrono::steady_clock::time_point last_sent_ ABSL_GUARDED_BY(mutex_);
   std::string cluster_uid_ ABSL_GUARDED_BY(mutex_);
   v1::JournalPosition position_ ABSL_GUARDED_BY(mutex_);
   // By uid and generation.

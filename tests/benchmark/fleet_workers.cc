@@ -110,21 +110,21 @@ class Fleet {
   }
 
  private:
-  // Goes round all workers once in each interval, as the server asked for last, at an even pace. Who
-  // has no stream attaches again.
+  // Goes round all workers some times in each interval, as the server asked for last, at an even
+  // pace, so that each beats about an interval after its last message. Who has no stream attaches
+  // again.
   void BeatAll() {
+    constexpr int kRounds = 8;
     while (!stops_) {
       const Clock::time_point start = Clock::now();
-      const std::chrono::duration<double, std::nano> interval(
-          static_cast<double>(heartbeat_nanos_));
+      const std::chrono::nanoseconds interval(heartbeat_nanos_);
+      const std::chrono::nanoseconds round = interval / kRounds;
       for (size_t i = 0; i < workers_.size() && !stops_; ++i) {
-        workers_[i]->Beat();
+        workers_[i]->Beat(interval - round / 2);
         if (i % 64 != 63) continue;
-        const double part = static_cast<double>(i + 1) / static_cast<double>(workers_.size());
-        std::this_thread::sleep_until(start +
-                                      std::chrono::duration_cast<Clock::duration>(interval * part));
+        std::this_thread::sleep_until(start + round * (i + 1) / workers_.size());
       }
-      std::this_thread::sleep_until(start + std::chrono::duration_cast<Clock::duration>(interval));
+      std::this_thread::sleep_until(start + round);
     }
   }
 
