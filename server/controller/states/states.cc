@@ -76,6 +76,10 @@ absl::Status JobQuota(const std::string& job, const char* quota, int64_t limit, 
        .metadata = {{"job", job}, {"quota", quota}, {"limit", most}, {"use", would}}});
 }
 
+absl::Status AlreadyExists(const std::string& name) {
+  return StateError(absl::StatusCode::kAlreadyExists, "ALREADY_EXISTS", name, "already exists");
+}
+
 }  // namespace
 
 States::States(const ControllerOptions& options, const RandomBits& random,
@@ -221,7 +225,8 @@ absl::Status States::CheckEntries(int64_t more) const {
       {.reason = "TOO_MANY_ARRAYS", .metadata = {{"state_entries_max", most}}});
 }
 
-// Joins a repeated request_id to the state that it created or is creating.
+// Joins a repeated request_id to the state that it created or is creating. Returns whether the call
+// is answered, or will be once the state of that name is on disk.
 absl::StatusOr<bool> States::JoinCreate(CallId call, const v1::CreateStateRequest& request,
                                         const std::string& digest, Outbox& out) {
   const std::string& name = request.state().name();
@@ -229,14 +234,16 @@ absl::StatusOr<bool> States::JoinCreate(CallId call, const v1::CreateStateReques
   const auto pending = creates_.find(name);
   if (state == nullptr && pending == creates_.end()) return false;
   const StateEntry& known = state != nullptr ? *state : pending->second.entry;
-  if (request.request_id().empty() || known.request_id != request.request_id() ||
-      known.request_digest != digest || request.validate_only()) {
-    return StateError(absl::StatusCode::kAlreadyExists, "ALREADY_EXISTS", name, "already exists");
-  }
-  if (state != nullptr) {
+  const bool is_repeated = !request.request_id().empty() &&
+                           known.request_id == request.request_id() &&
+                           known.request_digest == digest && !request.validate_only();
+  if (state == nullptr) {
+    // A caller that is told of the state may ask for it at once.
+    (is_repeated ? pending->second.calls : pending->second.refused).push_back(call);
+  } else if (is_repeated) {
     out.Reply(call, ToProto(*state, membership_.workers()));
   } else {
-    pending->second.calls.push_back(call);
+    return AlreadyExists(name);
   }
   return true;
 }
@@ -263,7 +270,7 @@ std::optional<Reliance> States::Create(CallId call, const CreateState& request, 
   Reliance reliance{
       .hosts = {}, .records = RecordsOf(entry), .then = StateCreated{.name = entry.name()}};
   for (const auto& [host, part] : request.placed->hosts) reliance.hosts.insert(host);
-  creates_[entry.name()] = {.calls = {call}, .entry = entry};
+  creates_[entry.name()] = {.calls = {call}, .refused = {}, .entry = entry};
   return reliance;
 }
 
@@ -274,6 +281,7 @@ void States::OnCreated(const StateCreated& created, Outbox& out) {
   for (const auto& [host, part] : state.placed->hosts) SendAssignment(state, host, out);
   for (const std::string& host : wanted_.HostsOf(name)) SendAbsence(state, host, out);
   out.Reply(pending.mapped().calls, ToProto(state, membership_.workers()));
+  for (const CallId call : pending.mapped().refused) out.Reply(call, AlreadyExists(name));
   out.Note(absl::StrCat("created ", name));
   out.Touch(name);
 }

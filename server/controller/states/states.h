@@ -88,6 +88,7 @@ class States {
  private:
   struct PendingCreate {  // being journaled
     std::vector<CallId> calls;
+    std::vector<CallId> refused;  // of others, once the state exists for everyone
     StateEntry entry;
   };
 

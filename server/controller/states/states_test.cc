@@ -26,6 +26,19 @@ TEST_F(StatesTest, AStateExistsOnceItIsOnDisk) {
   EXPECT_EQ(Replies(3).at(0).status().code(), absl::StatusCode::kAlreadyExists);
 }
 
+// Regression: of processes that all create a state, one was told that it exists, asked for it, and
+// did not find it.
+TEST_F(StatesTest, NoCallerIsToldOfAStateBeforeItCanBeFound) {
+  Attach("a");
+  const auto asked = states_.Create(1, Asked({"a"}), now_, out_);
+  ASSERT_TRUE(asked.has_value());
+  EXPECT_FALSE(states_.Create(2, Asked({"a"}, "other"), now_, out_).has_value());
+  EXPECT_TRUE(Replies(2).empty());
+  states_.OnCreated(std::get<StateCreated>(asked->then), out_);
+  EXPECT_TRUE(Replies(1).at(0).ok());
+  EXPECT_EQ(Replies(2).at(0).status().code(), absl::StatusCode::kAlreadyExists);
+}
+
 TEST_F(StatesTest, WhereNobodyIsAttachedNothingIsCreated) {
   EXPECT_FALSE(states_.Create(1, Asked({"a"}), now_, out_).has_value());
   EXPECT_EQ(GetErrorInfo(Replies(1).at(0).status()).reason, "HOST_NOT_ATTACHED");
