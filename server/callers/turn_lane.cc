@@ -10,15 +10,14 @@
 namespace remesh::server {
 namespace {
 
-// A turn takes at least one in so many of the tasks that wait. So while k tasks come a turn, no
-// more than some k * kTurns wait, and each for a few times kTurns turns.
+// A turn takes at most one in so many of the tasks that wait, or `in_turn`.
 constexpr size_t kTurns = 16;
-// A turn ends after this time; other tasks, such as the steps of a caller's question, wait for
-// several turns.
-constexpr Timestamp kTurnMax = std::chrono::milliseconds(10);
-// But not while more tasks wait than the largest fleet has workers, a few times: then each turn is
-// a part of what waits, however long it takes.
-constexpr size_t kManyWait = 65'536;
+// A turn ends after this time, or this time for each task that waits: other tasks, such as the
+// steps of a caller's question, wait for several turns. Because the time grows with what waits, the
+// lane gets as much of the strand as it needs: while tasks of together t come a turn, about t / 1 us
+// of them wait.
+constexpr Timestamp kTurnTime = std::chrono::milliseconds(10);
+constexpr Timestamp kTurnTimeOfTask = std::chrono::microseconds(1);
 
 }  // namespace
 
@@ -55,10 +54,12 @@ void TurnLane::Wake() {
 
 // When the strand stops, it runs what was posted before: here all that waits.
 void TurnLane::Run() {
-  const Turn turn = NextTurn();
-  const Timestamp end = SteadyClock().Now() + kTurnMax;
+  const size_t waiting = Waiting();
+  const size_t most = std::max(in_turn_, waiting / kTurns);
+  const Timestamp time = std::max(kTurnTime, kTurnTimeOfTask * static_cast<int64_t>(waiting));
+  const Timestamp end = SteadyClock().Now() + time;
   for (size_t run = 0;; ++run) {
-    const bool is_over = run >= turn.most || (run >= turn.least && SteadyClock().Now() >= end);
+    const bool is_over = run >= most || (run >= in_turn_ && SteadyClock().Now() >= end);
     if (is_over && strand_.Post([this] { Run(); })) return;
     Strand::Task task = Next();
     if (task == nullptr) return;
@@ -66,10 +67,9 @@ void TurnLane::Run() {
   }
 }
 
-TurnLane::Turn TurnLane::NextTurn() {
+size_t TurnLane::Waiting() {
   absl::MutexLock lock(&mutex_);
-  const size_t most = std::max(in_turn_, tasks_.size() / kTurns);
-  return {.least = tasks_.size() > kManyWait ? most : in_turn_, .most = most};
+  return tasks_.size();
 }
 
 Strand::Task TurnLane::Next() {

@@ -13,8 +13,7 @@ namespace remesh::server {
 // them run in a turn; then the strand runs what else was posted, and the next turn comes after
 // that. So however many tasks wait here, all others wait for one turn of them. Where many wait, a
 // turn is a part of these: so tasks that come faster than in_turn a turn do not pile up without
-// bound. A turn that takes long ends early, unless so many wait that their memory matters more.
-// Thread-safe.
+// bound. A turn whose tasks take long ends early, later where many wait. Thread-safe.
 class TurnLane {
  public:
   // The strand must outlive every Push(), and have stopped before the lane ends.
@@ -31,13 +30,7 @@ class TurnLane {
  private:
   // Runs a turn. Posted once when a task is pushed that does not come quietly.
   void Run();
-  // How much a turn may be.
-  struct Turn {
-    size_t least = 0;  // tasks, however long they take
-    size_t most = 0;   // tasks, however short they are
-  };
-  // The turn that begins.
-  Turn NextTurn();
+  size_t Waiting();
   // The next task; null: none waits, and Push() posts the next turn.
   Strand::Task Next();
 
