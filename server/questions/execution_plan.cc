@@ -271,8 +271,10 @@ absl::StatusOr<PlannedExecution> MoveByName(PlanCache& cache, const StartPlannin
   RETURN_IF_ERROR(CheckPlanUsable(plan));
   v1::PlanSpec spec;
   REMESH_CHECK(spec.ParseFromString(*plan.spec));
+  v1::StateSpec there = TargetOf(spec);
+  there.mutable_topology()->set_from_workers(question.source->spec.topology().from_workers());
   ASSIGN_OR_RETURN(std::shared_ptr<const PlacedState> target,
-                   PlaceState(TargetOf(spec), nullptr, budget));
+                   PlaceState(std::move(there), nullptr, budget));
   ASSIGN_OR_RETURN(target, InChosenOrder(std::move(target), plan, budget));
   PlannedExecution move = ToMove(plan, PlanningOf(v1::Planning::HIT, start), *question.source,
                                  std::move(target), LostDevices(spec.options()));

@@ -50,6 +50,7 @@ v1::PlanSpec JoinSpecs(const v1::StateSpec& source, const v1::StateSpec& target,
   REMESH_CHECK(source.arrays_size() == target.arrays_size());
   v1::PlanSpec spec;
   *spec.mutable_topology() = target.topology();
+  spec.mutable_topology()->clear_from_workers();  // of states: plans are the same without it
   *spec.mutable_options() = options;
   AddNamed(source, "source.", spec);
   AddNamed(target, "target.", spec);

@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <iterator>
+#include <optional>
 #include <set>
 #include <string>
 #include <string_view>
@@ -83,6 +84,12 @@ bool Has(const std::vector<Ids>& named, int64_t id) {
   return after != named.begin() && id <= std::prev(after)->last;
 }
 
+// What a spec names of some hosts' devices.
+struct Named {
+  std::vector<bool> hosts;  // by host, whether a device of it is named
+  bool others = false;      // whether a device of no host is named
+};
+
 // The devices of some hosts, with the index of each one's host.
 class DeviceHosts {
  public:
@@ -102,21 +109,26 @@ class DeviceHosts {
     return static_cast<uint64_t>(end - begin) > static_cast<uint64_t>(ids.last - ids.first);
   }
 
-  // By host, whether the spec names a device of it. Of many single ids, none takes memory.
-  std::vector<bool> NamedBy(const v1::StateSpec& spec) const {
-    std::vector<bool> named(hosts_);
+  // Of many single ids, none takes memory.
+  Named NamedBy(const v1::StateSpec& spec) const {
+    Named named{.hosts = std::vector<bool>(hosts_)};
     std::vector<Ids> ranges;
     VisitIds(spec, [&](Ids ids) {
       if (ids.first < ids.last) {
         ranges.push_back(ids);
-      } else if (const auto device = FirstFrom(ids.first);
-                 device != devices_.end() && device->id == ids.first) {
-        named[device->host] = true;
+        named.others = named.others || !HasAll(ids);
+        return;
+      }
+      const auto device = FirstFrom(ids.first);
+      if (device != devices_.end() && device->id == ids.first) {
+        named.hosts[device->host] = true;
+      } else {
+        named.others = true;
       }
     });
     Join(ranges);
     for (const Device& device : devices_) {
-      if (Has(ranges, device.id)) named[device.host] = true;
+      if (Has(ranges, device.id)) named.hosts[device.host] = true;
     }
     return named;
   }
@@ -162,20 +174,6 @@ const Host* FindWorker(const Topology& workers, std::string_view name) {
 bool IsWorker(const v1::Host& host, const Topology& workers) {
   const Host* worker = FindWorker(workers, host.name());
   return worker != nullptr && absl::c_equal(host.device_ids(), worker->device_ids);
-}
-
-// Whether the spec names a device that its topology lacks, or one of a host that is not a worker
-// with these devices: another worker may have it now.
-bool NamesOthers(const v1::StateSpec& spec, const Topology& workers) {
-  const DeviceHosts known(spec.topology());
-  bool more = false;
-  VisitIds(spec, [&](Ids ids) { more = more || !known.HasAll(ids); });
-  if (more) return true;
-  const std::vector<bool> named = known.NamedBy(spec);
-  for (size_t h = 0; h < named.size(); ++h) {
-    if (named[h] && !IsWorker(spec.topology().hosts(static_cast<int>(h)), workers)) return true;
-  }
-  return false;
 }
 
 // What the spec names and is not lost, joined.
@@ -238,24 +236,40 @@ void RemoveIdleDomains(v1::Topology& topology) {
   topology.mutable_domains()->Swap(&kept);
 }
 
-// Removes the hosts that the source is not on and that are no longer workers with these devices,
-// except where the spec names their devices and no worker has one now. Else a state that moves on
-// for months would keep every host that it was ever on, and their ids and names.
-void RemoveGoneHosts(v1::StateSpec& spec, const v1::StateSpec& source, const Topology& workers) {
-  v1::Topology& topology = *spec.mutable_topology();
-  const DeviceHosts devices(topology);
-  const DeviceHosts of_workers(workers);
-  const std::vector<bool> before = devices.NamedBy(source);
-  const std::vector<bool> after = devices.NamedBy(spec);
-  const auto is_taken = [&](int64_t id) { return of_workers.HasAll({id, id}); };
+// By host of the topology, whether it leaves: if it is no longer a worker with these devices, and
+// the source is not on it, unless the spec names its devices and no worker has one now. Else a
+// state that moves on for months would keep every host that it was ever on, and their ids and names.
+std::vector<bool> GoneHosts(const v1::Topology& topology, const Named& source, const Named& spec,
+                            const Topology& workers) {
+  std::vector<bool> gone(topology.hosts_size());
+  std::optional<DeviceHosts> of_workers;  // seldom needed
+  for (int h = 0; h < topology.hosts_size(); ++h) {
+    const v1::Host& host = topology.hosts(h);
+    if (source.hosts[h] || IsWorker(host, workers)) continue;
+    if (!of_workers) of_workers.emplace(workers);
+    const auto is_taken = [&](int64_t id) { return of_workers->HasAll({id, id}); };
+    gone[h] = !spec.hosts[h] || absl::c_any_of(host.device_ids(), is_taken);
+  }
+  return gone;
+}
+
+void RemoveHosts(const std::vector<bool>& gone, v1::Topology& topology) {
   google::protobuf::RepeatedPtrField<v1::Host> kept;
   for (int h = 0; h < topology.hosts_size(); ++h) {
-    v1::Host& host = *topology.mutable_hosts(h);
-    const bool is_target = after[h] && absl::c_none_of(host.device_ids(), is_taken);
-    if (before[h] || is_target || IsWorker(host, workers)) kept.Add(std::move(host));
+    if (!gone[h]) kept.Add(std::move(*topology.mutable_hosts(h)));
   }
   topology.mutable_hosts()->Swap(&kept);
   RemoveIdleDomains(topology);
+}
+
+// Whether the spec names a device that its topology lacks, or, where the topology is the workers',
+// one of a host that has gone: another worker may have it now.
+bool NamesOthers(const Named& named, const std::vector<bool>& gone) {
+  if (named.others) return true;
+  for (size_t h = 0; h < gone.size(); ++h) {
+    if (gone[h] && named.hosts[h]) return true;
+  }
+  return false;
 }
 
 // Adds the workers that are wanted and not there, each with its racks. A worker with a device of
@@ -290,17 +304,29 @@ void AddWorkers(v1::Topology& topology, const Topology& workers,
 
 void AddNamedWorkers(v1::StateSpec& spec, const v1::StateSpec& source,
                      const std::set<int64_t>& lost, const Topology* workers) {
-  if (workers == nullptr || !NamesOthers(spec, *workers)) return;
-  if (!NumbersAgree(spec.topology(), *workers, HeldIn(source, lost))) return;
-  RemoveGoneHosts(spec, source, *workers);
-  const std::vector<bool> named = DeviceHosts(*workers).NamedBy(spec);
-  AddWorkers(*spec.mutable_topology(), *workers, [&](int host) { return named[host]; });
+  if (workers == nullptr) return;
+  v1::Topology& topology = *spec.mutable_topology();
+  const DeviceHosts devices(topology);
+  const Named named = devices.NamedBy(spec);
+  std::vector<bool> gone(topology.hosts_size());
+  if (topology.from_workers()) {
+    gone = GoneHosts(topology, devices.NamedBy(source), named, *workers);
+  }
+  if (!NamesOthers(named, gone)) return;
+  if (!NumbersAgree(topology, *workers, HeldIn(source, lost))) return;
+  RemoveHosts(gone, topology);
+  const std::vector<bool> wanted = DeviceHosts(*workers).NamedBy(spec).hosts;
+  AddWorkers(topology, *workers, [&](int host) { return wanted[host]; });
 }
 
 void AddAllWorkers(v1::StateSpec& spec, const Topology* workers) {
   if (workers == nullptr || !NumbersAgree(spec.topology(), *workers, HeldIn(spec, {}))) return;
-  RemoveGoneHosts(spec, spec, *workers);
-  AddWorkers(*spec.mutable_topology(), *workers, [](int) { return true; });
+  v1::Topology& topology = *spec.mutable_topology();
+  if (topology.from_workers()) {
+    const Named named = DeviceHosts(topology).NamedBy(spec);
+    RemoveHosts(GoneHosts(topology, named, named, *workers), topology);
+  }
+  AddWorkers(topology, *workers, [](int) { return true; });
 }
 
 }  // namespace remesh::server

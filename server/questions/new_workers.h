@@ -13,13 +13,14 @@ namespace remesh::server {
 // its next move if the state uses the workers' own device numbering. Both functions add such hosts,
 // with racks that the topology does not know. They add none if a worker lacks a device that the
 // state is on, or has devices of the topology in another order: then the numbers are the state's
-// own. Before that they remove the hosts that are no longer workers with these devices and that the
-// state is not on; they skip a worker with a device id of another host that stays. `workers`: null,
-// or hosts in order of their names.
+// own. They skip a worker with a device id of another host of the topology. If the topology is
+// from_workers, they first remove the hosts that are no longer workers with these devices and that
+// the state is not on. `workers`: null, or hosts in order of their names.
 
-// Adds those whose devices the spec's device lists and shardings name, if they name any beyond its
-// topology or on a host that has gone. Costs the same among any number of workers if they name
-// none. `source`: where the state is now, except for the devices that are lost.
+// Adds those whose devices the spec's device lists and shardings name beyond its topology, or on a
+// host that is to leave. Adds and removes none, and costs little more among many workers than among
+// few, if the spec names no such device. `source`: where the state is now, except for the devices
+// that are lost.
 void AddNamedWorkers(v1::StateSpec& spec, const v1::StateSpec& source,
                      const std::set<int64_t>& lost, const planner::Topology* workers);
 

@@ -38,6 +38,7 @@ class NewWorkersTest : public testing::Test {
   NewWorkersTest() {
     const planner::Topology two = Workers(2);
     *spec_.mutable_topology() = proto::ToProto(two);
+    spec_.mutable_topology()->set_from_workers(true);
     v1::DeviceList::Range& all = *(*spec_.mutable_device_lists())["all"].mutable_range();
     all.set_start(0);
     all.set_count(4);
@@ -204,6 +205,19 @@ TEST_F(NewWorkersTest, ADeviceIdBelongsToTheWorkerThatHasItNow) {
   workers_.hosts.erase(absl::c_find_if(
       workers_.hosts, [](const planner::Host& worker) { return worker.name == "host-21"; }));
   EXPECT_EQ(Added(), Names());
+  EXPECT_EQ(removed_, Names());
+}
+
+// A host with no worker yet, and one whose number is another worker's: the topology says what they
+// are, even where all that holds agrees.
+TEST_F(NewWorkersTest, ATopologyThatTheCallerMadeKeepsItsHosts) {
+  AddGone();
+  spec_.mutable_topology()->set_from_workers(false);
+  (*spec_.mutable_device_lists())["more"].add_ids(42);
+  EXPECT_EQ(Added(), Names());
+  EXPECT_EQ(removed_, Names());
+  (*spec_.mutable_device_lists())["more"].add_ids(41);
+  EXPECT_EQ(Added(), Names({"host-20"}));
   EXPECT_EQ(removed_, Names());
 }
 

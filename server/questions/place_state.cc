@@ -145,8 +145,10 @@ absl::StatusOr<std::shared_ptr<const PlacedState>> PlaceState(v1::StateSpec spec
                                                               planner::Budget& budget) {
   auto placed = std::make_shared<PlacedState>();
   placed->spec = std::move(spec);
-  if (placed->spec.topology().hosts().empty())
+  if (placed->spec.topology().hosts().empty()) {
     *placed->spec.mutable_topology() = proto::ToProto(layout.topology);
+    placed->spec.mutable_topology()->set_from_workers(true);
+  }
   Placing placing(layout, *placed);
   for (size_t a = 0; a < layout.arrays.size(); ++a) {
     RETURN_IF_ERROR(placing.AddArray(static_cast<int>(a), budget));

@@ -44,7 +44,11 @@ class RejoinedHostTest(ClusterTest):
     def test_it_is_a_target_again(self):
         ids = {host: self.cluster.device_ids(host) for host in self.cluster.host_names}
         rows = "{devices=[2,1]<=[2]}"
-        self.create_and_write(STATE, ARRAYS, text_sharding(rows, *ids["host-0"]), hosts=["host-0"])
+        state = self.state_of(STATE, ARRAYS, text_sharding(rows, *ids["host-0"]))
+        state.spec.ClearField("topology")  # the workers' own numbering
+        self.controller.create_state(state)
+        self.write_everywhere(STATE, ARRAYS, hosts=["host-0"])
+        self.controller.wait_ready(STATE, CALL_SECONDS)
         self.move(STATE, 1, targets(ARRAYS, text_sharding(rows, *ids["host-1"])))
         self.cluster.workers["host-0"].stop()
         with self.cluster.channel() as channel:
