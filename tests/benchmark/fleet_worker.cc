@@ -170,6 +170,7 @@ FleetWorker::~FleetWorker() = default;
 void FleetWorker::Attach() {
   absl::MutexLock lock(&mutex_);
   if (stops_ || stream_ != nullptr) return;
+  last_sent_ = std::chrono::steady_clock::now();
   stream_ = new FleetStream(*this);
   stream_->Start(*workers_, RegisterMessage());
 }
@@ -177,9 +178,9 @@ void FleetWorker::Attach() {
 void FleetWorker::Beat(std::chrono::nanoseconds silence) {
   {
     absl::MutexLock lock(&mutex_);
+    if (std::chrono::steady_clock::now() - last_sent_ < silence) return;
     if (stream_ != nullptr) {
-      const bool is_silent = std::chrono::steady_clock::now() - last_sent_ >= silence;
-      if (!attached_ || !is_silent) return;
+      if (!attached_) return;
       v1::AttachRequest message;
       message.mutable_heartbeat()->set_progress(++progress_);
       ++host_.counts->heartbeats;

@@ -53,8 +53,8 @@ class FleetWorker {
 
   // Opens a stream and registers on it, unless a stream is open.
   void Attach();
-  // Sends a heartbeat if the worker is attached and has sent nothing for so long, as an agent does;
-  // else attaches it.
+  // If the worker has sent nothing for so long: sends a heartbeat if it is attached, as an agent
+  // does, and attaches it if it has no stream.
   void Beat(std::chrono::nanoseconds silence);
   // Closes the stream, for ever.
   void Stop();

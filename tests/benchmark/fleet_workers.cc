@@ -111,8 +111,7 @@ class Fleet {
 
  private:
   // Goes round all workers some times in each interval, as the server asked for last, at an even
-  // pace, so that each beats about an interval after its last message. Who has no stream attaches
-  // again.
+  // pace, so that each beats, or attaches again, about an interval after its last message.
   void BeatAll() {
     constexpr int kRounds = 8;
     while (!stops_) {
