@@ -158,7 +158,9 @@ v1::Register WorkerIdentity(const std::string& name, int64_t first_device, int d
   v1::Register identity;
   identity.set_host(name);
   identity.set_host_secret(std::string(31, '!') + name.substr(0, 1));
-  identity.set_process_nonce(std::string(15, '!') + static_cast<char>('0' + process));
+  std::string nonce(16, '!');
+  nonce.back() = static_cast<char>('0' + process);
+  identity.set_process_nonce(nonce);
   for (int i = 0; i < devices; ++i) identity.add_devices()->set_id(first_device + i);
   v1::DataAddress& address = *identity.add_data_addresses();
   address.set_transport("none");
