@@ -18,6 +18,10 @@ namespace {
 // Limit for one turn, so that one connection does not keep others waiting.
 constexpr size_t kTurnBytes = size_t{4} << 20;
 constexpr size_t kBufferBytes = size_t{64} << 10;
+// After a long body the next one is probably long, too. It goes straight to its place, except for
+// what was read with its head, which is copied: so less than a bufferful is read ahead.
+constexpr size_t kLongBodyBytes = size_t{16} << 10;
+constexpr size_t kAheadOfLongBody = size_t{2} << 10;
 constexpr size_t kVectors = 256;
 
 std::string Why(int error) {
@@ -125,8 +129,9 @@ bool Stream::Read(Reader& reader) {
     }
     size_t room = straight;
     if (count < kVectors) {  // there is room for the whole body: also read what follows
-      vectors[count++] = {buffer_.data() + filled_, buffer_.size() - filled_};
-      room += buffer_.size() - filled_;
+      const size_t ahead = ReadAhead();
+      vectors[count++] = {buffer_.data() + filled_, ahead};
+      room += ahead;
     }
     const ssize_t got = ReadSome(std::span(vectors).first(count));
     if (got < 0 && IsWait(errno)) return any;
@@ -146,6 +151,11 @@ bool Stream::Read(Reader& reader) {
     if (sealed_ == nullptr && static_cast<size_t>(got) < room) return any;
   }
   return any;
+}
+
+size_t Stream::ReadAhead() const {
+  const size_t room = buffer_.size() - filled_;
+  return body_bytes_ < kLongBodyBytes ? room : std::min(room, kAheadOfLongBody);
 }
 
 void Stream::BodyArrived(size_t bytes) {
@@ -183,6 +193,8 @@ bool Stream::Parse(Reader& reader) {
     const bool in_clear = sealed_ == nullptr;
     if (!reader.OnHead(bytes, body_)) Fail("it broke the protocol");
     std::erase_if(body_, [](const auto& run) { return run.empty(); });
+    body_bytes_ = 0;
+    for (const auto& run : body_) body_bytes_ += run.size();
     if (open() && in_clear && sealed_ != nullptr) {
       sealed_->Feed(std::span(buffer_).subspan(at, filled_ - at));
       at = filled_;

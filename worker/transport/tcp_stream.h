@@ -82,6 +82,8 @@ class Stream {
   ssize_t WriteSome(std::span<const iovec> vectors);
   ssize_t ReadSome(std::span<const iovec> vectors);
   bool body_missing() const { return run_ < body_.size(); }
+  // How many bytes to read beyond the missing part of the body, if there are any.
+  size_t ReadAhead() const;
   void BodyArrived(size_t bytes);
   bool Parse(Reader& reader);
   void Wrote(size_t bytes);
@@ -95,7 +97,8 @@ class Stream {
   size_t written_ = 0;  // of that place
   std::vector<std::byte> buffer_;
   size_t filled_ = 0;
-  Runs body_;           // of the arriving record; while any of it is missing, the buffer is empty
+  Runs body_;  // of the arriving record; while any of it is missing, the buffer is empty
+  size_t body_bytes_ = 0;
   size_t run_ = 0;      // the first of its runs that is not full
   size_t arrived_ = 0;  // of that run
 };
