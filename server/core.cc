@@ -422,7 +422,7 @@ void Core::Do(StartPlanning& action) {
   desk_.Run(
       std::move(asker),
       [this, shared, move](planner::Budget& budget) {
-        ASSIGN_OR_RETURN(*move, MoveByName(plans_, *shared, budget));
+        ASSIGN_OR_RETURN(*move, MoveByName(plans_, *shared, topology().get(), budget));
         return absl::OkStatus();
       },
       [this, shared, move](absl::Status status) {

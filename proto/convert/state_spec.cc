@@ -194,6 +194,7 @@ absl::StatusOr<v1::StateSpec> ApplyTargets(const v1::StateSpec& source,
   if (!targets.topology().hosts().empty()) {
     RETURN_IF_ERROR(CheckSameSeats(source.topology(), targets.topology()));
     *result.mutable_topology() = targets.topology();
+    result.mutable_topology()->clear_from_workers();  // the caller's
   }
   *result.mutable_shardings() = targets.shardings();
   *result.mutable_device_lists() = targets.device_lists();

@@ -24,7 +24,8 @@ ServerUnaryReactor* StateService::CreateState(CallbackServerContext* context,
   }
   auto made = std::make_shared<server::CreateState>();
   auto place = [=, &core = backend_.core](planner::Budget& budget) {
-    const v1::StateSpec& spec = request->state().spec();
+    v1::StateSpec spec = request->state().spec();
+    if (spec.has_topology()) spec.mutable_topology()->clear_from_workers();  // the server's to say
     auto placed = PlaceState(spec, core.topology().get(), budget);
     if (placed.ok()) {
       made->placed = *std::move(placed);

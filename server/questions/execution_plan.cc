@@ -263,7 +263,7 @@ absl::Status CheckStartsHere(const std::string& plan, const v1::PlanSpec& spec,
 }  // namespace
 
 absl::StatusOr<PlannedExecution> MoveByName(PlanCache& cache, const StartPlanning& question,
-                                            planner::Budget& budget) {
+                                            const Topology* workers, planner::Budget& budget) {
   const Timestamp start = SteadyClock().Now();
   absl::StatusOr<ListedPlan> listed = cache.Find(question.plan);
   RETURN_IF_ERROR(AtField("plan", listed.status()));
@@ -272,7 +272,8 @@ absl::StatusOr<PlannedExecution> MoveByName(PlanCache& cache, const StartPlannin
   v1::PlanSpec spec;
   REMESH_CHECK(spec.ParseFromString(*plan.spec));
   v1::StateSpec there = TargetOf(spec);
-  there.mutable_topology()->set_from_workers(question.source->spec.topology().from_workers());
+  there.mutable_topology()->set_from_workers(
+      IsFromWorkers(there.topology(), question.source->spec.topology(), workers));
   ASSIGN_OR_RETURN(std::shared_ptr<const PlacedState> target,
                    PlaceState(std::move(there), nullptr, budget));
   ASSIGN_OR_RETURN(target, InChosenOrder(std::move(target), plan, budget));

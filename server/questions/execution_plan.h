@@ -39,8 +39,10 @@ absl::StatusOr<PlannedExecution> MoveOf(const StartPlanning& move,
 // The move to where the state is.
 PlannedExecution MovesNothing(const StartPlanning& move);
 // The move by an existing plan. FAILED_PRECONDITION (PLAN_SOURCE_MISMATCH) when that plan starts
-// from another layout, unless it leads to where the state is. Plans nothing.
+// from another layout, unless it leads to where the state is. Plans nothing. `workers`: as for
+// AddNamedWorkers().
 absl::StatusOr<PlannedExecution> MoveByName(PlanCache& cache, const StartPlanning& move,
+                                            const planner::Topology* workers,
                                             planner::Budget& budget);
 
 }  // namespace remesh::server

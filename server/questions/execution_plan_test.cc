@@ -17,7 +17,9 @@ namespace {
 // Makes the move, with all its planning.
 absl::StatusOr<PlannedExecution> PlanMove(PlanCache& cache, const StartPlanning& question,
                                           const planner::Topology* workers) {
-  if (!question.targets) return MoveByName(cache, question, planner::Budget::Unlimited());
+  if (!question.targets) {
+    return MoveByName(cache, question, workers, planner::Budget::Unlimited());
+  }
   const Timestamp start = SteadyClock().Now();
   ASSIGN_OR_RETURN(const MoveQuestion asked,
                    QuestionOf(question, workers, cache, planner::Budget::Unlimited()));

@@ -55,12 +55,39 @@ void VisitIds(const v1::Sharding& sharding, IdsVisitor visit) {
   }
 }
 
-// Visits all device ids that the spec names.
-void VisitIds(const v1::StateSpec& spec, IdsVisitor visit) {
-  for (const auto& [key, list] : spec.device_lists()) VisitIds(list, visit);
-  for (const auto& [key, sharding] : spec.shardings()) VisitIds(sharding, visit);
-  for (const v1::StateArray& array : spec.arrays()) VisitIds(array.sharding(), visit);
-}
+// Visits the device ids that the arrays of a spec are on, each list and sharding once. What no array
+// refers to says nothing of where the state is: a caller may always send the lists of all its jobs.
+class UsedIds {
+ public:
+  UsedIds(const v1::StateSpec& spec, IdsVisitor visit) : spec_(spec), visit_(visit) {}
+
+  void Visit() {
+    for (const v1::StateArray& array : spec_.arrays()) Visit(array.sharding());
+  }
+
+ private:
+  void Visit(const v1::Sharding& sharding) {
+    if (!sharding.has_ref()) {
+      VisitIds(sharding, visit_);
+      if (sharding.devices().has_ref()) VisitList(sharding.devices().ref());
+    } else if (shardings_.insert(sharding.ref()).second) {
+      const auto named = spec_.shardings().find(sharding.ref());
+      if (named != spec_.shardings().end()) Visit(named->second);
+    }
+  }
+
+  void VisitList(const std::string& key) {
+    if (!lists_.insert(key).second) return;
+    const auto named = spec_.device_lists().find(key);
+    if (named != spec_.device_lists().end()) VisitIds(named->second, visit_);
+  }
+
+  const v1::StateSpec& spec_;
+  const IdsVisitor visit_;
+  absl::flat_hash_set<std::string> shardings_, lists_;  // keys that were visited
+};
+
+void VisitIds(const v1::StateSpec& spec, IdsVisitor visit) { UsedIds(spec, visit).Visit(); }
 
 // Sorts them, and joins those that overlap.
 void Join(std::vector<Ids>& named) {
@@ -211,13 +238,15 @@ bool NumbersAgree(const v1::Host& host, const Host& worker, const std::vector<Id
   return absl::c_count_if(shared, is_held) == absl::c_count_if(listed, is_held);
 }
 
-// Whether the topology has the workers' device numbers, on all hosts that are registered.
-bool NumbersAgree(const v1::Topology& topology, const Topology& workers,
-                  const std::vector<Ids>& held) {
-  return absl::c_all_of(topology.hosts(), [&](const v1::Host& host) {
-    const Host* worker = FindWorker(workers, host.name());
-    return worker == nullptr || NumbersAgree(host, *worker, held);
-  });
+// Whether the topology has the workers' device numbers, on all hosts that stay and are registered.
+bool NumbersAgree(const v1::Topology& topology, const std::vector<bool>& gone,
+                  const Topology& workers, const std::vector<Ids>& held) {
+  for (int h = 0; h < topology.hosts_size(); ++h) {
+    if (gone[h]) continue;
+    const Host* worker = FindWorker(workers, topology.hosts(h).name());
+    if (worker != nullptr && !NumbersAgree(topology.hosts(h), *worker, held)) return false;
+  }
+  return true;
 }
 
 // Removes the domains above no host.
@@ -313,20 +342,36 @@ void AddNamedWorkers(v1::StateSpec& spec, const v1::StateSpec& source,
     gone = GoneHosts(topology, devices.NamedBy(source), named, *workers);
   }
   if (!NamesOthers(named, gone)) return;
-  if (!NumbersAgree(topology, *workers, HeldIn(source, lost))) return;
+  if (!NumbersAgree(topology, gone, *workers, HeldIn(source, lost))) return;
   RemoveHosts(gone, topology);
   const std::vector<bool> wanted = DeviceHosts(*workers).NamedBy(spec).hosts;
   AddWorkers(topology, *workers, [&](int host) { return wanted[host]; });
 }
 
 void AddAllWorkers(v1::StateSpec& spec, const Topology* workers) {
-  if (workers == nullptr || !NumbersAgree(spec.topology(), *workers, HeldIn(spec, {}))) return;
+  if (workers == nullptr) return;
   v1::Topology& topology = *spec.mutable_topology();
+  std::vector<bool> gone(topology.hosts_size());
   if (topology.from_workers()) {
     const Named named = DeviceHosts(topology).NamedBy(spec);
-    RemoveHosts(GoneHosts(topology, named, named, *workers), topology);
+    gone = GoneHosts(topology, named, named, *workers);
   }
+  if (!NumbersAgree(topology, gone, *workers, HeldIn(spec, {}))) return;
+  RemoveHosts(gone, topology);
   AddWorkers(topology, *workers, [](int) { return true; });
+}
+
+bool IsFromWorkers(const v1::Topology& topology, const v1::Topology& source,
+                   const Topology* workers) {
+  if (!source.from_workers()) return false;
+  absl::flat_hash_map<std::string_view, const v1::Host*> known;
+  for (const v1::Host& host : source.hosts()) known[host.name()] = &host;
+  return absl::c_all_of(topology.hosts(), [&](const v1::Host& host) {
+    const auto found = known.find(host.name());
+    const bool is_known =
+        found != known.end() && absl::c_equal(host.device_ids(), found->second->device_ids());
+    return is_known || (workers != nullptr && IsWorker(host, *workers));
+  });
 }
 
 }  // namespace remesh::server

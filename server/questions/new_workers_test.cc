@@ -42,6 +42,9 @@ class NewWorkersTest : public testing::Test {
     v1::DeviceList::Range& all = *(*spec_.mutable_device_lists())["all"].mutable_range();
     all.set_start(0);
     all.set_count(4);
+    for (const char* list : {"all", "more", "also"}) {  // if there is such a list
+      spec_.add_arrays()->mutable_sharding()->mutable_devices()->set_ref(list);
+    }
     source_ = spec_;
   }
 
@@ -111,6 +114,7 @@ TEST_F(NewWorkersTest, EveryFormOfNamingDevicesCounts) {
       *(*spec_.mutable_shardings())["rows"].mutable_devices()->mutable_range();
   range.set_start(2);
   range.set_count(4);
+  spec_.add_arrays()->mutable_sharding()->set_ref("rows");
   spec_.add_arrays()->mutable_sharding()->mutable_boxes()->add_devices()->set_device(10);
   spec_.add_arrays()->mutable_sharding()->mutable_devices()->add_ids(13);
   EXPECT_EQ(Added(), Names({"host-2", "host-5", "host-6"}));
@@ -206,6 +210,43 @@ TEST_F(NewWorkersTest, ADeviceIdBelongsToTheWorkerThatHasItNow) {
       workers_.hosts, [](const planner::Host& worker) { return worker.name == "host-21"; }));
   EXPECT_EQ(Added(), Names());
   EXPECT_EQ(removed_, Names());
+}
+
+TEST_F(NewWorkersTest, ListsThatNoArrayUsesSayNothing) {
+  AddGone();
+  (*source_.mutable_device_lists())["of another state"].add_ids(42);
+  (*spec_.mutable_device_lists())["of another state"].add_ids(44);
+  EXPECT_EQ(Added(), Names());
+  (*spec_.mutable_device_lists())["more"].add_ids(42);
+  EXPECT_EQ(Added(), Names({"host-21"}));
+  EXPECT_EQ(removed_, Names({"gone"}));
+}
+
+TEST_F(NewWorkersTest, AHostThatTheStateHasLeftDoesNotPreventIt) {
+  (*spec_.mutable_device_lists())["more"].add_ids(41);
+  HoldOnHostOne();
+  SetIds(0, {1, 0});  // it came back with its devices in another order
+  v1::DeviceList::Range& all = *(*spec_.mutable_device_lists())["all"].mutable_range();
+  all.set_start(2);
+  all.set_count(2);
+  EXPECT_EQ(Added(), Names({"host-20"}));
+  EXPECT_EQ(removed_, Names({"host-0"}));
+}
+
+TEST_F(NewWorkersTest, ATopologyIsTheWorkersIfEachOfItsHostsIs) {
+  AddGone();
+  v1::Topology topology = spec_.topology();
+  EXPECT_TRUE(IsFromWorkers(topology, spec_.topology(), &workers_));
+  EXPECT_TRUE(IsFromWorkers(topology, spec_.topology(), nullptr));
+  v1::Host& other = *topology.add_hosts();
+  other.set_name("host-5");
+  other.add_device_ids(10);
+  EXPECT_FALSE(IsFromWorkers(topology, spec_.topology(), &workers_));
+  other.add_device_ids(11);
+  EXPECT_TRUE(IsFromWorkers(topology, spec_.topology(), &workers_));
+  EXPECT_FALSE(IsFromWorkers(topology, spec_.topology(), nullptr));
+  spec_.mutable_topology()->set_from_workers(false);
+  EXPECT_FALSE(IsFromWorkers(topology, spec_.topology(), &workers_));
 }
 
 // A host with no worker yet, and one whose number is another worker's: the topology says what they
