@@ -14,8 +14,8 @@ namespace {
 constexpr size_t kTurns = 16;
 // A turn ends after this time, or this time for each task that waits: other tasks, such as the
 // steps of a caller's question, wait for several turns. Because the time grows with what waits, the
-// lane gets as much of the strand as it needs: while tasks of together t come a turn, about t / 1 us
-// of them wait.
+// lane gets as much of the strand as it needs: while tasks of together t come a turn, some t / 1 us
+// of them wait, or 16 turns' tasks if those are more.
 constexpr Timestamp kTurnTime = std::chrono::milliseconds(10);
 constexpr Timestamp kTurnTimeOfTask = std::chrono::microseconds(1);
 
