@@ -27,10 +27,14 @@ class WritesTest(ClusterTest):
         )
 
     def await_writes(self, name: str, writes: list) -> None:
-        self.wait_until(
-            f"the writes are {writes}",
-            lambda: [(one.host, one.write) for one in self.get(name).host_writes] == writes,
-        )
+        """A host tells of its write when it begins, and once more when it has sealed."""
+
+        def are_sealed() -> bool:
+            state = self.get(name)
+            told = [(one.host, one.write) for one in state.host_writes]
+            return told == writes and not state.unsealed_hosts
+
+        self.wait_until(f"the writes are {writes}, all sealed", are_sealed)
         self.assertEqual(self.get(name).phase, state_pb2.State.BUILDING)
 
     def rewrite(self, name: str, host: str, write: str) -> None:
