@@ -282,7 +282,9 @@ std::vector<bool> GoneHosts(const v1::Topology& topology, const Named& source, c
   return gone;
 }
 
+// With the domains above no other host, if any host leaves.
 void RemoveHosts(const std::vector<bool>& gone, v1::Topology& topology) {
+  if (!absl::c_linear_search(gone, true)) return;
   google::protobuf::RepeatedPtrField<v1::Host> kept;
   for (int h = 0; h < topology.hosts_size(); ++h) {
     if (!gone[h]) kept.Add(std::move(*topology.mutable_hosts(h)));

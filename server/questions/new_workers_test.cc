@@ -254,12 +254,14 @@ TEST_F(NewWorkersTest, ATopologyIsTheWorkersIfEachOfItsHostsIs) {
 TEST_F(NewWorkersTest, ATopologyThatTheCallerMadeKeepsItsHosts) {
   AddGone();
   spec_.mutable_topology()->set_from_workers(false);
+  spec_.mutable_topology()->add_domains()->set_name("above no host yet");
   (*spec_.mutable_device_lists())["more"].add_ids(42);
   EXPECT_EQ(Added(), Names());
   EXPECT_EQ(removed_, Names());
   (*spec_.mutable_device_lists())["more"].add_ids(41);
   EXPECT_EQ(Added(), Names({"host-20"}));
   EXPECT_EQ(removed_, Names());
+  EXPECT_EQ(domains_, 1);
 }
 
 TEST_F(NewWorkersTest, AStateThatMovesOnKeepsNoHostItHasLeft) {
