@@ -55,8 +55,8 @@ void VisitIds(const v1::Sharding& sharding, IdsVisitor visit) {
   }
 }
 
-// Visits the device ids that the arrays of a spec are on, each list and sharding once. What no array
-// refers to says nothing of where the state is: a caller may always send the lists of all its jobs.
+// Visits the device ids that the arrays of a spec are on, each list and sharding once. What no
+// array refers to says nothing of where the state is: a caller may send the lists of all its jobs.
 class UsedIds {
  public:
   UsedIds(const v1::StateSpec& spec, IdsVisitor visit) : spec_(spec), visit_(visit) {}
@@ -267,7 +267,7 @@ void RemoveIdleDomains(v1::Topology& topology) {
 
 // By host of the topology, whether it leaves: if it is no longer a worker with these devices, and
 // the source is not on it, unless the spec names its devices and no worker has one now. Else a
-// state that moves on for months would keep every host that it was ever on, and their ids and names.
+// state that moves on for months would keep every host that it was ever on, with ids and names.
 std::vector<bool> GoneHosts(const v1::Topology& topology, const Named& source, const Named& spec,
                             const Topology& workers) {
   std::vector<bool> gone(topology.hosts_size());

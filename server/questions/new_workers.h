@@ -17,7 +17,8 @@ namespace remesh::server {
 // from_workers, they first remove the hosts that are no longer workers with these devices and that
 // the state is not on. `workers`: null, or hosts in order of their names.
 
-// Adds those whose devices the shardings of the spec's arrays name beyond its topology, or on a host that is to leave. Adds and removes none, and costs little more among many workers than among
+// Adds those whose devices the shardings of the spec's arrays name beyond its topology, or on a
+// host that is to leave. Adds and removes none, and costs little more among many workers than among
 // few, if the spec names no such device. `source`: where the state is now, except for the devices
 // that are lost.
 void AddNamedWorkers(v1::StateSpec& spec, const v1::StateSpec& source,
@@ -26,8 +27,8 @@ void AddNamedWorkers(v1::StateSpec& spec, const v1::StateSpec& source,
 // Adds all to where a state is now.
 void AddAllWorkers(v1::StateSpec& spec, const planner::Topology* workers);
 
-// Whether a topology with which a state moves on by a plan's name is still the workers': each of its
-// hosts is in that of the source, which is, or is a worker, with the same devices.
+// Whether a topology with which a state moves on by a plan's name is still the workers': the
+// source's is, and each host is in that or is a worker, with the same devices.
 bool IsFromWorkers(const v1::Topology& topology, const v1::Topology& source,
                    const planner::Topology* workers);
 

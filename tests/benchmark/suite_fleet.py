@@ -32,9 +32,12 @@ MOVE_LIMITS = {1024: (0.6, 100), 2048: (1.2, 150), 16384: (10, 600)}  # seconds 
 DEFAULT_HOSTS = [1000, 1024, 2048, 4000, 16384]
 ALL_TO_ALL_HOSTS, ALL_TO_ALL_LIMIT_MB = 1024, 300  # peak over idle
 
-LEGEND = """A real `remesh-server` on one core, with its SQLite journal, and fake workers of {devices} devices in one process beside it, on another core if there is
-one: real gRPC streams over at most 200 connections, a heartbeat after as much silence as the server asks for, an answer to every command at once, no data. CPU is that of the server's
-process. *Move*: a flat state of {arrays} arrays over all hosts (15 arrays over 16,384 hosts: a state has at most 2,000,000 shards) goes to all but the last, and back; the plan is cached before. Load average before: {load}."""
+LEGEND = """A real `remesh-server` on one core, with its SQLite journal, and fake workers of {devices} devices
+in one process beside it, on another core if there is one: real gRPC streams over at most 200
+connections, a heartbeat after as much silence as the server asks for, an immediate answer to every
+command, no data. CPU is that of the server's process. *Move*: a flat state of {arrays} arrays over
+all hosts (15 arrays over 16,384 hosts: a state has at most 2,000,000 shards) goes to all but the
+last, and back; the plan is cached before. Load average before: {load}."""
 
 
 def measure(build, arguments):

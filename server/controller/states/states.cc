@@ -238,7 +238,7 @@ absl::StatusOr<bool> States::JoinCreate(CallId call, const v1::CreateStateReques
                            known.request_id == request.request_id() &&
                            known.request_digest == digest && !request.validate_only();
   if (state == nullptr) {
-    // A caller that is told of the state may ask for it at once.
+    // The answer waits: a caller that learns that the state exists may look it up immediately.
     (is_repeated ? pending->second.calls : pending->second.refused).push_back(call);
   } else if (is_repeated) {
     out.Reply(call, ToProto(*state, membership_.workers()));
