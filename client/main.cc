@@ -9,7 +9,7 @@
 #include "CLI/CLI.hpp"
 #include "base/error.h"
 #include "base/problems.h"
-#include "base/visible.h"
+#include "base/text/visible.h"
 #include "client/commands/command.h"
 #include "client/commands/commands.h"
 #include "client/commands/examples.h"

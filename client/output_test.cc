@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-#include "base/units.h"
+#include "base/text/units.h"
 #include "planner/report/units.h"
 
 namespace remesh::client {

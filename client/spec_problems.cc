@@ -11,7 +11,7 @@
 #include "absl/strings/str_split.h"
 #include "base/error.h"
 #include "base/problems.h"
-#include "base/visible.h"
+#include "base/text/visible.h"
 #include "proto/convert/plan_spec.h"
 #include "proto/text/field_places.h"
 #include "remesh/v1/plan.pb.h"

@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "base/visible.h"
+#include "base/text/visible.h"
 
 namespace remesh::client {
 namespace {

@@ -8,9 +8,9 @@
 
 #include "base/check.h"
 #include "base/error.h"
-#include "base/host_port.h"
 #include "base/status_macros.h"
-#include "base/transport_names.h"
+#include "base/text/host_port.h"
+#include "base/text/transport_names.h"
 #include "worker/device/cuda/cuda_device.h"
 #include "worker/execution/data_thread.h"
 #include "worker/nccl/cuda_streams.h"

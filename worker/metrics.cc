@@ -6,7 +6,7 @@
 
 #include "base/check.h"
 #include "base/error.h"
-#include "base/transport_names.h"
+#include "base/text/transport_names.h"
 #include "service/metrics/one_gauge.h"
 
 namespace remesh::worker {

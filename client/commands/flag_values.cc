@@ -10,8 +10,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
-#include "base/nearest.h"
-#include "base/units.h"
+#include "base/text/nearest.h"
+#include "base/text/units.h"
 #include "client/connection.h"
 
 namespace remesh::client {

@@ -18,7 +18,7 @@ namespace remesh::client {
 CLI::Validator WholeNumber(int64_t min = 1, int64_t max = std::numeric_limits<int64_t>::max());
 // A finite number above 0.
 CLI::Validator AboveZero(double max = std::numeric_limits<double>::max());
-// The grammar of base/units.h: a bare number is seconds, bytes or bytes per second.
+// The grammar of base/text/units.h: a bare number is seconds, bytes or bytes per second.
 // A time above 0, up to 30 days: 90, 90s, 5m, 1h.
 CLI::Validator Seconds();
 // The same in whole nanoseconds: refuses what would round to 0, which a message takes for unset.

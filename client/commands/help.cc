@@ -6,7 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "base/nearest.h"
+#include "base/text/nearest.h"
 #include "client/commands/commands.h"
 #include "service/process/version.h"
 #include "service/settings/command_line.h"

@@ -6,7 +6,7 @@
 #include "absl/strings/strip.h"
 #include "base/error.h"
 #include "base/status_macros.h"
-#include "base/units.h"
+#include "base/text/units.h"
 
 namespace remesh::client {
 namespace {

@@ -8,7 +8,7 @@
 #include "absl/strings/strip.h"
 #include "base/error.h"
 #include "base/status_macros.h"
-#include "base/transport_names.h"
+#include "base/text/transport_names.h"
 #include "client/commands/commands.h"
 #include "client/nearest_name.h"
 #include "remesh/v1/worker.grpc.pb.h"

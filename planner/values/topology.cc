@@ -9,9 +9,9 @@
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
-#include "base/nearest.h"
 #include "base/problems.h"
 #include "base/status_macros.h"
+#include "base/text/nearest.h"
 
 namespace remesh::planner {
 namespace {

@@ -10,9 +10,9 @@
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
 #include "base/missing_field.h"
-#include "base/nearest.h"
 #include "base/problems.h"
 #include "base/status_macros.h"
+#include "base/text/nearest.h"
 #include "planner/sharding/limits.h"
 #include "proto/convert/sorted_keys.h"
 

@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "absl/strings/match.h"
-#include "base/transport_names.h"
+#include "base/text/transport_names.h"
 
 namespace remesh::proto {
 

@@ -9,8 +9,8 @@
 #include "absl/strings/str_join.h"
 #include "base/check.h"
 #include "base/error.h"
-#include "base/nearest.h"
 #include "base/status_macros.h"
+#include "base/text/nearest.h"
 #include "proto/convert/message_costs.h"
 #include "proto/text/text.h"
 

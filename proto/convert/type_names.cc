@@ -5,7 +5,7 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_split.h"
-#include "base/nearest.h"
+#include "base/text/nearest.h"
 
 namespace remesh::proto {
 namespace {

@@ -6,7 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
 #include "base/status_macros.h"
-#include "base/utf8.h"
+#include "base/text/utf8.h"
 #include "planner/codec/program_check.h"
 #include "proto/program/program_proto.h"
 

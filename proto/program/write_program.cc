@@ -3,7 +3,7 @@
 #include <string_view>
 #include <utility>
 
-#include "base/utf8.h"
+#include "base/text/utf8.h"
 #include "planner/values/element_type.h"
 #include "proto/program/program_proto.h"
 

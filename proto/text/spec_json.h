@@ -20,7 +20,7 @@ struct SpecJson {
 };
 
 // Rewrites the JSON of a message of `type`:
-// - numbers with a unit (base/units.h), where the field's name ends in one: bytes, bytes_per_second
+// - numbers with a unit (base/text/units.h), where the field's name ends in one: bytes, bytes_per_second
 // or
 //   seconds;
 // - texts where a sharding, a placement or a list of devices is expected (pasted.h), and a list of

@@ -9,8 +9,8 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
-#include "base/resource_names.h"
 #include "base/status_macros.h"
+#include "base/text/resource_names.h"
 
 namespace remesh::server {
 namespace {

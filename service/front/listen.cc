@@ -13,8 +13,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
-#include "base/host_port.h"
 #include "base/status_macros.h"
+#include "base/text/host_port.h"
 
 namespace remesh::service {
 namespace {

@@ -20,7 +20,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/status_macros.h"
-#include "base/visible.h"
+#include "base/text/visible.h"
 #include "service/log/log_budget.h"
 #include "service/log/log_output.h"
 #include "service/log/recent_log.h"

@@ -5,7 +5,7 @@
 #include <deque>
 
 #include "absl/synchronization/mutex.h"
-#include "base/utf8.h"
+#include "base/text/utf8.h"
 
 namespace remesh::service {
 namespace {

@@ -11,8 +11,8 @@
 #include "absl/strings/numbers.h"
 #include "base/error.h"
 #include "base/problems.h"
-#include "base/utf8.h"
-#include "base/visible.h"
+#include "base/text/utf8.h"
+#include "base/text/visible.h"
 #include "google/rpc/error_details.pb.h"
 
 namespace remesh::service {

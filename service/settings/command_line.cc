@@ -7,7 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
-#include "base/nearest.h"
+#include "base/text/nearest.h"
 
 namespace remesh::service {
 namespace {

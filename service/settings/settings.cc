@@ -16,10 +16,10 @@
 #include "absl/strings/str_split.h"
 #include "base/check.h"
 #include "base/error.h"
-#include "base/host_port.h"
-#include "base/nearest.h"
 #include "base/status_macros.h"
-#include "base/units.h"
+#include "base/text/host_port.h"
+#include "base/text/nearest.h"
+#include "base/text/units.h"
 #include "proto/text/yaml_to_json.h"
 
 namespace remesh::service {

@@ -8,7 +8,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_replace.h"
 #include "base/error.h"
-#include "base/units.h"
+#include "base/text/units.h"
 #include "service/settings/read_settings.h"
 
 namespace remesh::service {

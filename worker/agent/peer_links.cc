@@ -7,7 +7,7 @@
 #include "absl/strings/str_join.h"
 #include "base/error.h"
 #include "base/status_macros.h"
-#include "base/transport_names.h"
+#include "base/text/transport_names.h"
 
 namespace remesh::worker {
 namespace {

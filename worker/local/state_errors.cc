@@ -5,7 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
-#include "base/resource_names.h"
+#include "base/text/resource_names.h"
 
 namespace remesh::worker {
 

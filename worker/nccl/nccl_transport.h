@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "base/transport_names.h"
+#include "base/text/transport_names.h"
 #include "worker/nccl/nccl_group.h"
 #include "worker/nccl/nccl_shelf.h"
 #include "worker/transport/transport.h"

@@ -10,7 +10,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
-#include "base/host_port.h"
+#include "base/text/host_port.h"
 
 namespace remesh::worker {
 namespace {

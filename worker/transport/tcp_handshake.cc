@@ -11,7 +11,7 @@
 #include <string_view>
 
 #include "base/check.h"
-#include "base/transport_names.h"
+#include "base/text/transport_names.h"
 
 namespace remesh::worker::tcp {
 namespace {

@@ -11,7 +11,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "base/fd.h"
-#include "base/transport_names.h"
+#include "base/text/transport_names.h"
 #include "worker/transport/tcp_connection.h"
 #include "worker/transport/tcp_group.h"
 #include "worker/transport/tcp_transport.h"

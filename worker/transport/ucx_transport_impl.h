@@ -11,7 +11,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
-#include "base/transport_names.h"
+#include "base/text/transport_names.h"
 #include "worker/transport/ucx_connection.h"
 #include "worker/transport/ucx_group.h"
 #include "worker/transport/ucx_worker.h"

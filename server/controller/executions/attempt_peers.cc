@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <numeric>
 
-#include "base/transport_names.h"
+#include "base/text/transport_names.h"
 #include "server/controller/membership/data_addresses.h"
 
 namespace remesh::server {

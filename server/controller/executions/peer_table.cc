@@ -9,7 +9,7 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
-#include "base/transport_names.h"
+#include "base/text/transport_names.h"
 #include "service/process/sha256.h"
 
 namespace remesh::server {

@@ -3,7 +3,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
-#include "base/resource_names.h"
+#include "base/text/resource_names.h"
 
 namespace remesh::server {
 namespace {

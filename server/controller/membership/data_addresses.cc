@@ -9,7 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "base/error.h"
-#include "base/transport_names.h"
+#include "base/text/transport_names.h"
 
 namespace remesh::server {
 namespace {

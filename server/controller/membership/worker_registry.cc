@@ -10,8 +10,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
-#include "base/resource_names.h"
 #include "base/status_macros.h"
+#include "base/text/resource_names.h"
 #include "proto/convert/message_costs.h"
 #include "server/controller/values/device_ids.h"
 #include "server/controller/values/names.h"

@@ -5,8 +5,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
-#include "base/resource_names.h"
 #include "base/status_macros.h"
+#include "base/text/resource_names.h"
 
 namespace remesh::server {
 

@@ -5,11 +5,11 @@
 #include <string_view>
 
 #include "absl/status/statusor.h"
-#include "base/resource_names.h"
+#include "base/text/resource_names.h"
 
 namespace remesh::server {
 
-// Parsers of the names that only the server reads, beside those of base/resource_names.h. Errors
+// Parsers of the names that only the server reads, beside those of base/text/resource_names.h. Errors
 // are INVALID_ARGUMENT and name `field`.
 
 // jobs/{job}/executions/{id}. Returns the job.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "base/host_port.h"
+#include "base/text/host_port.h"
 
 #include <gtest/gtest.h>
 

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "base/visible.h"
+#include "base/text/visible.h"
 
 #include <algorithm>
 #include <cstdint>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "base/utf8.h"
+#include "base/text/utf8.h"
 
 namespace remesh {
 namespace {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "base/resource_names.h"
+#include "base/text/resource_names.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "base/visible.h"
+#include "base/text/visible.h"
 
 #include <gtest/gtest.h>
 
