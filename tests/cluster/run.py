@@ -10,7 +10,8 @@ import traceback
 
 from cluster import Cluster
 from release import SPACE, Release
-from steps import STEPS, Skip
+from steps import STEPS
+from words import Skip
 
 NODES = 2
 
