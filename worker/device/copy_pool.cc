@@ -6,6 +6,13 @@
 #include "base/check.h"
 
 namespace remesh::worker {
+namespace {
+
+// Waking a thread costs as much as hashing some tens of kilobytes, and small messages come in
+// bursts.
+constexpr int64_t kBytesWorthWaking = int64_t{512} << 10;
+
+}  // namespace
 
 CopyPool::CopyPool(int threads, Notify on_finished) : on_finished_(std::move(on_finished)) {
   REMESH_CHECK(threads > 0);
@@ -20,10 +27,12 @@ CopyPool::~CopyPool() {
   for (std::thread& thread : threads_) thread.join();
 }
 
-void CopyPool::Run(Work work, Done done) {
+void CopyPool::Run(int64_t bytes, Work work, Done done) {
   ++pending_;
   absl::MutexLock lock(&mutex_);
-  queued_.push_back({std::move(work), std::move(done), absl::OkStatus()});
+  queued_.push_back({bytes, std::move(work), std::move(done), absl::OkStatus()});
+  queued_bytes_ += bytes;
+  if (queued_bytes_ >= kBytesWorthWaking) started_ = true;
 }
 
 void CopyPool::CancelQueued() {
@@ -35,6 +44,8 @@ void CopyPool::CancelQueued() {
       ended_.push_back(std::move(job));
     }
     queued_.clear();
+    queued_bytes_ = 0;
+    started_ = false;
   }
   on_finished_();
 }
@@ -49,26 +60,39 @@ bool CopyPool::Drain() {
     --pending_;
     job.done(job.status);
   }
+  absl::MutexLock lock(&mutex_);
+  started_ = !queued_.empty();
   return !ended.empty();
+}
+
+std::optional<CopyPool::Job> CopyPool::TakeQueued() {
+  absl::MutexLock lock(&mutex_);
+  if (stopping_ || queued_.empty()) return std::nullopt;
+  Job job = std::move(queued_.front());
+  queued_.pop_front();
+  queued_bytes_ -= job.bytes;
+  if (queued_.empty()) started_ = false;
+  return job;
 }
 
 void CopyPool::RunThread() {
   while (true) {
-    Job job;
     {
       absl::MutexLock lock(&mutex_);
-      mutex_.Await(absl::Condition(this, &CopyPool::HasWork));
+      mutex_.Await(absl::Condition(this, &CopyPool::MustWork));
       if (stopping_) return;
-      job = std::move(queued_.front());
-      queued_.pop_front();
     }
-    job.work();
-    job.work = nullptr;  // destroys its captures here, not on the owning thread
-    {
-      absl::MutexLock lock(&mutex_);
-      ended_.push_back(std::move(job));
+    while (std::optional<Job> job = TakeQueued()) {
+      job->work();
+      job->work = nullptr;  // destroys its captures here, not on the owning thread
+      bool is_first = false;
+      {
+        absl::MutexLock lock(&mutex_);
+        is_first = ended_.empty();
+        ended_.push_back(*std::move(job));
+      }
+      if (is_first) on_finished_();
     }
-    on_finished_();
   }
 }
 

@@ -130,17 +130,25 @@ Mismatch RunParts(const std::vector<SlicePart>& parts, Work work) {
   return {};
 }
 
+int64_t BytesOf(const std::vector<SlicePart>& parts) {
+  int64_t bits = 0;
+  for (const SlicePart& part : parts) bits += part.hi - part.lo;
+  return BytesOfBits(bits);
+}
+
 }  // namespace
 
 template <typename Work>
 void HostDevice::Run(std::vector<SlicePart> parts, Work work, Done done) {
   auto found = std::make_unique<Mismatch>();
   Mismatch* const result = found.get();
-  pool_.Run([parts = std::move(parts), work, result] { *result = RunParts(parts, work); },
-            [found = std::move(found), done = std::move(done)](absl::Status status) mutable {
-              if (!status.ok()) return done(status);
-              done(*found);
-            });
+  const int64_t bytes = BytesOf(parts);
+  pool_.Run(
+      bytes, [parts = std::move(parts), work, result] { *result = RunParts(parts, work); },
+      [found = std::move(found), done = std::move(done)](absl::Status status) mutable {
+        if (!status.ok()) return done(status);
+        done(*found);
+      });
 }
 
 absl::StatusOr<std::shared_ptr<std::byte>> HostDevice::Allocate(int64_t bytes) {
@@ -169,11 +177,12 @@ void HostDevice::Check(std::vector<SlicePart> parts, Done done) {
 }
 
 void HostDevice::Transfer(std::byte* to, const std::byte* from, int64_t bytes, Done done) {
-  pool_.Run([=] { std::memcpy(to, from, static_cast<size_t>(bytes)); },
-            [done = std::move(done)](absl::Status status) mutable {
-              if (!status.ok()) return done(status);
-              done(Mismatch());
-            });
+  pool_.Run(
+      bytes, [=] { std::memcpy(to, from, static_cast<size_t>(bytes)); },
+      [done = std::move(done)](absl::Status status) mutable {
+        if (!status.ok()) return done(status);
+        done(Mismatch());
+      });
 }
 
 }  // namespace remesh::worker
