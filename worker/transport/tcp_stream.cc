@@ -18,10 +18,11 @@ namespace {
 // Limit for one turn, so that one connection does not keep others waiting.
 constexpr size_t kTurnBytes = size_t{4} << 20;
 constexpr size_t kBufferBytes = size_t{64} << 10;
-// After a long body the next one is probably long, too. It goes straight to its place, except for
-// what was read with its head, which is copied: so less than a bufferful is read ahead.
+// Long bodies come one after another, with a few short ones between them, such as their digests.
+// They go straight to their places, except for what was read with their heads, which is copied. So
+// among them no more is read ahead than the short ones take.
 constexpr size_t kLongBodyBytes = size_t{16} << 10;
-constexpr size_t kAheadOfLongBody = size_t{2} << 10;
+constexpr size_t kAheadOfLongBody = 256;
 constexpr size_t kVectors = 256;
 
 std::string Why(int error) {
@@ -155,7 +156,7 @@ bool Stream::Read(Reader& reader) {
 
 size_t Stream::ReadAhead() const {
   const size_t room = buffer_.size() - filled_;
-  return body_bytes_ < kLongBodyBytes ? room : std::min(room, kAheadOfLongBody);
+  return short_bodies_ > kShortBetweenLong ? room : std::min(room, kAheadOfLongBody);
 }
 
 void Stream::BodyArrived(size_t bytes) {
@@ -164,6 +165,14 @@ void Stream::BodyArrived(size_t bytes) {
     arrived_ = 0;
   }
   arrived_ += bytes;
+}
+
+// Notes whether the body that arrives now is a long one.
+void Stream::NoteLength() {
+  if (body_.empty()) return;
+  size_t bytes = 0;
+  for (const auto& run : body_) bytes += run.size();
+  short_bodies_ = bytes < kLongBodyBytes ? std::min(short_bodies_, kShortBetweenLong) + 1 : 0;
 }
 
 // Parses what is in the buffer. Returns false once the stream is closed.
@@ -193,8 +202,7 @@ bool Stream::Parse(Reader& reader) {
     const bool in_clear = sealed_ == nullptr;
     if (!reader.OnHead(bytes, body_)) Fail("it broke the protocol");
     std::erase_if(body_, [](const auto& run) { return run.empty(); });
-    body_bytes_ = 0;
-    for (const auto& run : body_) body_bytes_ += run.size();
+    NoteLength();
     if (open() && in_clear && sealed_ != nullptr) {
       sealed_->Feed(std::span(buffer_).subspan(at, filled_ - at));
       at = filled_;

@@ -84,9 +84,13 @@ class Stream {
   bool body_missing() const { return run_ < body_.size(); }
   // How many bytes to read beyond the missing part of the body, if there are any.
   size_t ReadAhead() const;
+  void NoteLength();
   void BodyArrived(size_t bytes);
   bool Parse(Reader& reader);
   void Wrote(size_t bytes);
+
+  // So many short bodies may come between long ones.
+  static constexpr int kShortBetweenLong = 4;
 
   Fd fd_;
   std::string why_;
@@ -97,10 +101,10 @@ class Stream {
   size_t written_ = 0;  // of that place
   std::vector<std::byte> buffer_;
   size_t filled_ = 0;
-  Runs body_;  // of the arriving record; while any of it is missing, the buffer is empty
-  size_t body_bytes_ = 0;
+  Runs body_;           // of the arriving record; while any of it is missing, the buffer is empty
   size_t run_ = 0;      // the first of its runs that is not full
   size_t arrived_ = 0;  // of that run
+  int short_bodies_ = kShortBetweenLong + 1;  // since the last long one; no need to count more
 };
 
 }  // namespace remesh::worker::tcp
