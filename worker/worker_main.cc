@@ -6,6 +6,7 @@
 #include <mutex>
 #include <string>
 
+#include "absl/synchronization/mutex.h"
 #include "base/error.h"
 #include "base/status_macros.h"
 #include "service/front/caller_limits.h"
@@ -78,6 +79,8 @@ absl::Status Run(const service::ReadResult& read, const service::Settings& setti
 }  // namespace
 
 int WorkerMain(int argc, char** argv, const std::vector<GpuKind>& gpus) {
+  // Debian's abseil looks for deadlocks at every lock, as only tests should.
+  absl::SetMutexDeadlockDetectionMode(absl::OnDeadlockCycle::kIgnore);
   service::KeepFreedMemory();
   service::ExplainTermination();
   service::BoundReads();

@@ -22,6 +22,7 @@
 #include <vector>
 
 #include "absl/strings/str_format.h"
+#include "absl/synchronization/mutex.h"
 #include "tests/benchmark/fleet_worker.h"
 
 namespace remesh::benchmark {
@@ -146,6 +147,8 @@ json Execute(const std::string& line, Fleet& fleet) {
 }
 
 int Main(int argc, char** argv) {
+  // As real workers do: see WorkerMain().
+  absl::SetMutexDeadlockDetectionMode(absl::OnDeadlockCycle::kIgnore);
   Options options;
   CLI::App app("Many fake workers in one process, asked by lines on stdin.");
   app.add_option("--server", options.server, "host:port")->required();
