@@ -2,30 +2,19 @@
 #include "proto/text/spec_json.h"
 
 #include <algorithm>
-#include <cmath>
 #include <cstdint>
-#include <limits>
 #include <nlohmann/json.hpp>
-#include <optional>
 #include <utility>
 #include <vector>
 
-#include "absl/strings/ascii.h"
-#include "absl/strings/escaping.h"
-#include "absl/strings/match.h"
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
-#include "absl/strings/str_join.h"
-#include "absl/strings/str_split.h"
 #include "base/error.h"
 #include "base/problems.h"
-#include "base/status_macros.h"
-#include "base/text/nearest.h"
-#include "base/text/units.h"
+#include "proto/text/field_kinds.h"
 #include "proto/text/known_fields.h"
 #include "proto/text/pasted/pasted.h"
-#include "remesh/v1/unit.pb.h"
+#include "proto/text/scalar_json.h"
+#include "proto/text/wanted_kind.h"
 
 namespace remesh::proto {
 namespace {
@@ -33,196 +22,12 @@ namespace {
 using google::protobuf::Descriptor;
 using google::protobuf::FieldDescriptor;
 
-// Messages that a text may stand for.
-constexpr char kSharding[] = "remesh.v1.Sharding";
-constexpr char kDeviceList[] = "remesh.v1.DeviceList";
-constexpr char kDTensor[] = "remesh.v1.DTensorSharding";
-constexpr char kPlacement[] = "remesh.v1.Placement";
-
-std::string Quoted(const std::string& text) {
-  return nlohmann::json(text).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
-}
-
-bool IsMessage(const FieldDescriptor& field) {
-  return field.cpp_type() == FieldDescriptor::CPPTYPE_MESSAGE;
-}
-
-bool IsOf(const FieldDescriptor& field, const char* message) {
-  return IsMessage(field) && field.message_type()->full_name() == message;
-}
-
-// protobuf's own types, whose JSON is a string.
-bool IsWellKnown(const FieldDescriptor& field) {
-  return IsMessage(field) && absl::StartsWith(field.message_type()->full_name(), "google.protobuf");
-}
-
-// A scalar of the text.
-struct Scalar {
-  std::string text;  // without quotes
-  std::string json;
-  bool is_string = false;
-};
-
-// ---- numbers
-
-v1::Unit UnitOf(const FieldDescriptor& field) { return field.options().GetExtension(v1::unit); }
-
-absl::StatusOr<std::string> ReadWholeNumber(const FieldDescriptor& field, const Scalar& scalar) {
-  int64_t number = 0;
-  uint64_t large = 0;
-  const bool is_unsigned = field.cpp_type() == FieldDescriptor::CPPTYPE_UINT32 ||
-                           field.cpp_type() == FieldDescriptor::CPPTYPE_UINT64;
-  if (absl::SimpleAtoi(scalar.text, &number) ||
-      (is_unsigned && absl::SimpleAtoi(scalar.text, &large))) {
-    const bool small = field.cpp_type() == FieldDescriptor::CPPTYPE_INT32;
-    const bool fits = number >= std::numeric_limits<int32_t>::min() &&
-                      number <= std::numeric_limits<int32_t>::max();
-    if (!small || fits) return scalar.json;
-    return absl::InvalidArgumentError("must be a whole number of at most 32 bits");
-  }
-  if (UnitOf(field) == v1::BYTES) {
-    ASSIGN_OR_RETURN(const int64_t bytes, ParseBytes(scalar.text));
-    return absl::StrCat(bytes);
-  }
-  double real = 0;
-  if (!absl::SimpleAtod(scalar.text, &real) || real != std::floor(real))
-    return absl::InvalidArgumentError("must be a whole number");
-  if (std::fabs(real) >= 9e15) return absl::InvalidArgumentError("is too large");
-  return absl::StrCat(static_cast<int64_t>(real));
-}
-
-absl::StatusOr<std::string> ReadReal(const FieldDescriptor& field, const Scalar& scalar) {
-  double number = 0;
-  if (absl::SimpleAtod(scalar.text, &number) && std::isfinite(number)) return scalar.json;
-  const v1::Unit unit = UnitOf(field);
-  if (unit == v1::UNIT_UNSPECIFIED) return absl::InvalidArgumentError("must be a number");
-  ASSIGN_OR_RETURN(number, unit == v1::RATE ? ParseRate(scalar.text) : ParseSeconds(scalar.text));
-  return absl::StrFormat("%.17g", number);
-}
-
-absl::StatusOr<std::string> ReadEnum(const FieldDescriptor& field, const Scalar& scalar) {
-  int32_t number = 0;
-  if (!scalar.is_string || absl::SimpleAtoi(scalar.text, &number)) return scalar.json;
-  if (field.enum_type()->FindValueByName(scalar.text) != nullptr) return scalar.json;
-  std::vector<std::string> names;
-  for (int i = 0; i < field.enum_type()->value_count(); ++i) {
-    const std::string& name = field.enum_type()->value(i)->name();
-    if (absl::EqualsIgnoreCase(name, scalar.text)) return Quoted(name);
-    if (!absl::EndsWith(name, "_UNSPECIFIED")) names.push_back(name);
-  }
-  return absl::InvalidArgumentError(
-      absl::StrCat("must be one of ", absl::StrJoin(names, ", "),
-                   DidYouMean(absl::AsciiStrToUpper(scalar.text), names)));
-}
-
-absl::StatusOr<std::string> ReadString(const FieldDescriptor& field, const Scalar& scalar) {
-  std::string bytes;
-  const bool is_bytes = field.type() == FieldDescriptor::TYPE_BYTES;
-  if (!is_bytes || absl::Base64Unescape(scalar.text, &bytes) ||
-      absl::WebSafeBase64Unescape(scalar.text, &bytes))
-    return scalar.json;
-  return absl::InvalidArgumentError(
-      "must be bytes in base64; a text of HLO or Shardy goes into hlo_text or sdy_text");
-}
-
-// The JSON of a scalar field, or an error without a field.
-absl::StatusOr<std::string> ReadScalar(const FieldDescriptor& field, const Scalar& scalar) {
-  switch (field.cpp_type()) {
-    case FieldDescriptor::CPPTYPE_INT32:
-    case FieldDescriptor::CPPTYPE_INT64:
-    case FieldDescriptor::CPPTYPE_UINT32:
-    case FieldDescriptor::CPPTYPE_UINT64:
-      return ReadWholeNumber(field, scalar);
-    case FieldDescriptor::CPPTYPE_DOUBLE:
-    case FieldDescriptor::CPPTYPE_FLOAT:
-      return ReadReal(field, scalar);
-    case FieldDescriptor::CPPTYPE_ENUM:
-      return ReadEnum(field, scalar);
-    case FieldDescriptor::CPPTYPE_BOOL:
-      if (scalar.text == "true" || scalar.text == "false") return scalar.json;
-      return absl::InvalidArgumentError("must be true or false");
-    case FieldDescriptor::CPPTYPE_STRING:
-      return ReadString(field, scalar);
-    default:
-      return scalar.json;
-  }
-}
-
-// ---- what to write instead of a value of the wrong kind
-
-// "[8, 8]" for "8,8", "8x8", "(8, 8)" and "8 8"; "" for other texts.
-std::string AsList(const std::string& text) {
-  std::vector<std::string> numbers;
-  for (absl::string_view part :
-       absl::StrSplit(text, absl::ByAnyChar("(), xX"), absl::SkipEmpty())) {
-    int64_t number = 0;
-    if (!absl::SimpleAtoi(part, &number)) return "";
-    numbers.push_back(absl::StrCat(number));
-  }
-  return numbers.empty() ? "" : absl::StrCat("[", absl::StrJoin(numbers, ", "), "]");
-}
-
-std::string WantsList(const FieldDescriptor& field, const std::string& text) {
-  if (IsMessage(field)) {
-    return absl::StrCat("must be a list: write \"- \" before each entry below ", field.name(), ":");
-  }
-  const std::string list = AsList(text);
-  return absl::StrCat("must be a list, as in ", field.name(), ": ", list.empty() ? "[8, 8]" : list);
-}
-
-std::string NamesOf(const Descriptor& type) {
-  std::vector<std::string> names;
-  for (int i = 0; i < type.field_count(); ++i) names.push_back(type.field(i)->name());
-  return absl::StrJoin(names, ", ");
-}
-
-std::string WantsMessage(const FieldDescriptor& field) {
-  if (IsOf(field, kSharding)) {
-    return "must be the key of a sharding, or a map such as {hlo_text: '{devices=[4,1]<=[4]}', "
-           "devices: {range: {count: 4}}}. Put quotes around the text of a sharding";
-  }
-  return absl::StrCat("must be a map of ", NamesOf(*field.message_type()));
-}
-
-std::string WantsScalar(const FieldDescriptor& field) {
-  if (field.name() == "hlo_text" || field.name() == "op_sharding") {
-    return absl::StrCat(
-        "must be a string: put quotes around it, as in hlo_text: "
-        "'{devices=[4,1]<=[4]}'");
-  }
-  if (field.cpp_type() == FieldDescriptor::CPPTYPE_STRING)
-    return absl::StrCat("must be a string: put quotes around it, as in ", field.name(), ": '...'");
-  return "must be one value, not a list or a map";
-}
-
-// The form that a text of a sharding is certainly in: hlo_text, sdy_text, or "printed" by a
-// framework; "" when unknown.
-std::string FormOfText(const std::string& text) {
-  constexpr const char* kPrinted[] = {"NamedSharding(",
-                                      "GSPMDSharding(",
-                                      "SingleDeviceSharding(",
-                                      "PositionalSharding(",
-                                      "PmapSharding(",
-                                      "PartitionSpec(",
-                                      "DTensorSpec(",
-                                      "[{",
-                                      "<@",
-                                      "<mesh<"};
-  for (const char* start : kPrinted) {
-    if (absl::StartsWith(text, start)) return "printed";
-  }
-  if (absl::StartsWith(text, "#sdy.") || absl::StartsWith(text, "sdy.mesh")) return "sdy_text";
-  return absl::StartsWith(text, "{") ? "hlo_text" : "";
-}
-
 // A valid entry of a list, in place of one that is wrong.
 std::string WithoutMeaning(const FieldDescriptor& field) {
   if (IsMessage(field)) return "{}";
   if (field.cpp_type() == FieldDescriptor::CPPTYPE_STRING) return "\"\"";
   return field.cpp_type() == FieldDescriptor::CPPTYPE_BOOL ? "false" : "0";
 }
-
-// ---- the walk
 
 // An open object or list.
 struct Level {

@@ -20,14 +20,12 @@ struct SpecJson {
 };
 
 // Rewrites the JSON of a message of `type`:
-// - numbers with a unit (base/text/units.h), where the field's name ends in one: bytes, bytes_per_second
-// or
-//   seconds;
+// - numbers with a unit (base/text/units.h), where the field's name ends in one: bytes,
+//   bytes_per_second or seconds;
 // - texts where a sharding, a placement or a list of devices is expected (pasted.h), and a list of
 //   ids as a list of devices.
 // Finds fields that do not exist, values of another kind than the field's, and two fields of a
-// oneof.
-// REQUIRES: CheckJson() passed.
+// oneof. REQUIRES: CheckJson() passed.
 SpecJson ReadSpecJson(std::string_view json, const google::protobuf::Descriptor& type);
 
 }  // namespace remesh::proto

@@ -153,4 +153,22 @@ absl::StatusOr<PastedJson> ReadPastedDevices(std::string_view text) {
   return Json{{"ref", std::string(stripped)}};
 }
 
+std::string FormOfText(const std::string& text) {
+  constexpr const char* kPrinted[] = {"NamedSharding(",
+                                      "GSPMDSharding(",
+                                      "SingleDeviceSharding(",
+                                      "PositionalSharding(",
+                                      "PmapSharding(",
+                                      "PartitionSpec(",
+                                      "DTensorSpec(",
+                                      "[{",
+                                      "<@",
+                                      "<mesh<"};
+  for (const char* start : kPrinted) {
+    if (absl::StartsWith(text, start)) return "printed";
+  }
+  if (absl::StartsWith(text, "#sdy.") || absl::StartsWith(text, "sdy.mesh")) return "sdy_text";
+  return absl::StartsWith(text, "{") ? "hlo_text" : "";
+}
+
 }  // namespace remesh::proto

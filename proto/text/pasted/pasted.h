@@ -3,6 +3,7 @@
 
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <string>
 #include <string_view>
 
 #include "absl/status/statusor.h"
@@ -36,5 +37,9 @@ absl::StatusOr<PastedJson> ReadPastedPlacement(std::string_view text);
 
 // A DeviceList: the key of another list, or ids as in 0-7, 0..7 or 3,1,0.
 absl::StatusOr<PastedJson> ReadPastedDevices(std::string_view text);
+
+// The form that a text of a sharding is certainly in: hlo_text, sdy_text, or "printed" by a
+// framework; "" when unknown.
+std::string FormOfText(const std::string& text);
 
 }  // namespace remesh::proto
