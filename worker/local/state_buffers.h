@@ -15,14 +15,15 @@
 #include "remesh/v1/local.pb.h"
 #include "remesh/v1/worker.pb.h"
 #include "worker/files/files_queue.h"
+#include "worker/local/assigned_states.h"
 #include "worker/local/lending.h"
 #include "worker/local/outcome.h"
 #include "worker/store/buffer_store.h"
 
 namespace remesh::worker {
 
-// Carries out the trainers' operations on this host's buffers. This class knows the states that the
-// planner assigned; the store knows the states that are allocated. Errors name the field and value.
+// Carries out the trainers' operations on this host's buffers: those of the states that the planner
+// assigned (AssignedStates) and that are allocated (BufferStore). Errors name the field and value.
 // Not thread-safe.
 class StateBuffers {
  public:
@@ -50,12 +51,16 @@ class StateBuffers {
   bool Assign(const v1::Assignment& assignment);
   // Calls `changed` for a generation that other code changed, if it is on this host.
   void Announce(const std::string& state, int64_t generation);
-  // The planner committed this generation of the state: until the next Assign() trainers get no
-  // buffers of an earlier one, unless the decision is taken back. Retired() says the same of what
-  // comes after the generation.
-  void Committed(const std::string& state, const std::string& state_uid, int64_t generation);
-  void Retired(const std::string& state, const std::string& state_uid, int64_t generation);
-  void TakenBack(const std::string& state, const std::string& state_uid, int64_t generation);
+  // What the planner decided about a generation, as in AssignedStates.
+  void Committed(const std::string& state, const std::string& state_uid, int64_t generation) {
+    assigned_.Committed(state, state_uid, generation);
+  }
+  void Retired(const std::string& state, const std::string& state_uid, int64_t generation) {
+    assigned_.Retired(state, state_uid, generation);
+  }
+  void TakenBack(const std::string& state, const std::string& state_uid, int64_t generation) {
+    assigned_.TakenBack(state, state_uid, generation);
+  }
   // The planner committed the first fill of a state that is written once: it is readable, and no
   // memory is given out for it any more. Ignored for a state or generation that is not known here.
   void CommitWrite(const v1::CommitWrite& command);
@@ -72,7 +77,7 @@ class StateBuffers {
   // The planner is about to report all states of this host, on a new stream. Forgets which states
   // have no shard here. The others give out no new memory until they are reported: a move without
   // this host may have ended while the stream was down.
-  void OnWelcome();
+  void OnWelcome() { assigned_.OnWelcome(); }
   // Whether trainers have shards of the state here. If so, this host takes part in what moves them,
   // and is sent each generation.
   bool HasShards(const std::string& state) const;
@@ -92,14 +97,8 @@ class StateBuffers {
   absl::Status Release(const v1::ReleaseRequest& request);
 
  private:
-  // What the planner assigned of the state that `held` is of; nullptr if it assigned nothing, or
-  // another state of the name.
-  const v1::Assignment* AssignmentOf(const Generation& held) const;
-  // Whether `held` belongs to the state that has the name now, as far as the planner has reported.
-  bool Current(const Generation& held) const;
-  // Whether `held` was committed, as far as the planner has reported. If so, it stays when a
-  // trainer unseals it.
-  bool IsCommitted(const Generation& held) const;
+  static constexpr int64_t kFirst = 1;  // the generation that trainers write
+
   // Whether the state is written once, as far as this host knows. A manifest knows it before the
   // planner has reported the state to this life of the worker.
   bool IsWrittenOnce(const std::string& state) const;
@@ -107,25 +106,37 @@ class StateBuffers {
   std::optional<std::string> UidOf(const std::string& state) const;
   // STATE_REPLACED if this host knows another uid than `asked`, which may be empty.
   std::optional<Unanswered> CheckUid(const std::string& state, const std::string& asked) const;
-  // The assignment whose buffers trainers may fill for the first time; nullptr if there is none, or
-  // the state has a later generation.
-  const v1::Assignment* ToBuild(const std::string& state) const;
   // The newest generation of the current state that is not pending; nullptr if there is none.
   const Generation* Newest(const std::string& state) const;
   // Like Newest(), but says why there is none. Starts the reservation if the state can be
   // allocated, and then awaits it.
   Outcome<const Generation*> NewestOrReserve(const std::string& state);
   std::optional<Unanswered> CheckNoneStale(const std::string& state) const;
+  absl::Status Reserve(const v1::Assignment& assignment);
+  void Reserved(Generation generation, const absl::Status& filled);
+  void GiveUp(const std::string& state);
   // Frees a generation that is no longer readable, and calls `changed`. `write` is what the state's
   // next shards here are of, as far as it has begun.
   void Give(const Generation* held, const std::string& write = "");
-  absl::Status Reserve(const v1::Assignment& assignment);
-  // Whether a trainer may write these shards of `held`.
-  absl::Status CheckWritable(const Generation& held, const std::vector<int>& shards) const;
-  absl::Status CheckReleasable(const Generation& held) const;
-  bool AwaitsCommit(const Generation& held) const;
   // What is here of a first fill that is committed stays; what is not sealed is no part of it.
   void KeepCommitted(const v1::Assignment& committed);
+
+  // state_buffers_writing.cc
+  // An empty generation if the state has no shard on this host; nullopt for other states.
+  std::optional<Generation> Absent(const std::string& state) const;
+  // Whether a trainer may write these shards of `held`.
+  absl::Status CheckWritable(const Generation& held, const std::vector<int>& shards) const;
+  absl::StatusOr<const Generation*> ForSealing(const std::string& state) const;
+  absl::StatusOr<v1::SealResponse> SetSealed(const Generation* held, const std::vector<int>& shards,
+                                             bool sealed, const std::string& write);
+  absl::Status CheckReleasable(const Generation& held) const;
+
+  // state_buffers_reading.cc
+  // The generation if the planner reported that none of its shards is here; nullopt for others.
+  std::optional<Generation> AbsentGeneration(const std::string& state, int64_t generation) const;
+  std::string GenerationsHere(const std::string& state) const;
+  Unanswered NoGeneration(const std::string& state, int64_t generation) const;
+  bool AwaitsCommit(const Generation& held) const;
 
   // state_buffers_lending.cc
   struct Opening;
@@ -138,20 +149,6 @@ class StateBuffers {
   void Opened(Opening& opening);
   Outcome<v1::SealResponse> FinishLending(Opening& opening);
   v1::SealResponse GiveBack(const Generation* held, const std::string& write);
-
-  void Reserved(Generation generation, const absl::Status& filled);
-  void GiveUp(const std::string& state);
-  // An empty generation if the state has no shard on this host; nullopt for other states.
-  std::optional<Generation> Absent(const std::string& state) const;
-  // The generation if the planner reported that none of its shards is here; nullopt for others.
-  std::optional<Generation> AbsentGeneration(const std::string& state, int64_t generation) const;
-  absl::StatusOr<const Generation*> ForSealing(const std::string& state) const;
-  std::string GenerationsHere(const std::string& state) const;
-  Unanswered NoGeneration(const std::string& state, int64_t generation) const;
-  int32_t HostsOf(const Generation& held) const;
-  absl::StatusOr<v1::SealResponse> SetSealed(const Generation* held, const std::vector<int>& shards,
-                                             bool sealed, const std::string& write);
-  bool IsOver(const Generation& held) const;
 
   struct Reserving {
     std::string state_uid;
@@ -166,11 +163,7 @@ class StateBuffers {
   FilesQueue* const files_;
   FilesQueue* const loans_;
   Hooks hooks_;
-  std::map<std::string, v1::Assignment> assigned_;
-  // By state that is assigned: its generations before this one are over, which Assign() has not
-  // said yet.
-  std::map<std::string, int64_t> passed_;
-  std::set<std::string> earlier_;  // states that are assigned by an earlier stream alone
+  AssignedStates assigned_;
   std::set<std::pair<std::string, std::string>> forgetting_;  // state, uid
   std::map<std::string, Reserving> reserving_;                // by state
   std::vector<std::weak_ptr<const LoanSize>> sizes_;          // of loans; expired: it is closed

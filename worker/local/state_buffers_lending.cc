@@ -37,12 +37,13 @@ std::optional<Unanswered> StateBuffers::CheckMayLend(const std::string& state) c
                       std::nullopt};
   }
   if (auto stale = CheckNoneStale(state)) return stale;
-  if (!assigned_.contains(state)) return StateNotFound(state);
-  if (earlier_.contains(state) && Newest(state) == nullptr) return StateNotFound(state);
+  if (assigned_.Find(state) == nullptr) return StateNotFound(state);
+  if (!assigned_.Reported(state) && Newest(state) == nullptr) return StateNotFound(state);
   const auto reserving = reserving_.find(state);
   const bool lends = reserving != reserving_.end() && reserving->second.lends;
   if (lends) return MemoryUnderWay(state);
-  if (ToBuild(state) != nullptr && Newest(state) == nullptr && reserving == reserving_.end())
+  if (assigned_.ToBuild(state) != nullptr && Newest(state) == nullptr &&
+      reserving == reserving_.end())
     return std::nullopt;
   return Unanswered{StateError(absl::StatusCode::kFailedPrecondition, "ALREADY_ALLOCATED", state,
                                "has buffers already: nothing can be lent in their place"),
@@ -69,7 +70,7 @@ Outcome<v1::SealResponse> StateBuffers::Lend(const v1::LendRequest& request, uid
   const std::string& state = request.state();
   if (auto may_not = CheckMayLend(state)) return *std::move(may_not);
   RETURN_IF_ERROR(CheckWriteName(request.write()));
-  const v1::Assignment& assignment = assigned_.at(state);
+  const v1::Assignment& assignment = *assigned_.Find(state);
   if (assignment.shards().empty()) {
     v1::SealResponse response;
     response.set_generation(assignment.generation());
@@ -135,7 +136,7 @@ Outcome<v1::SealResponse> StateBuffers::FinishLending(Opening& opening) {
   RETURN_IF_ERROR(CheckLease(opening.loan));
   RETURN_IF_ERROR(opening.opened);
   const v1::Assignment& assignment = opening.assignment;
-  const v1::Assignment* now = ToBuild(assignment.state());
+  const v1::Assignment* now = assigned_.ToBuild(assignment.state());
   if (now == nullptr || !SameBuffers(*now, assignment)) return StateChanged(opening);
   RETURN_IF_ERROR(store_->Lend(assignment, std::move(opening.loan.lent)));
   store_->begun_writes().Drop(assignment.state(), assignment.state_uid());
