@@ -9,57 +9,34 @@
 #include <filesystem>
 #include <system_error>
 
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
 #include "base/error.h"
 #include "base/own_file.h"
 #include "base/status_macros.h"
 #include "worker/files/durable_file.h"
+#include "worker/store/adoption.h"
 #include "worker/store/generation_folder.h"
+#include "worker/store/generation_mapping.h"
 #include "worker/store/generation_segments.h"
+#include "worker/store/shard_places.h"
 #include "worker/store/write_name.h"
 
 namespace remesh::worker {
 namespace fs = std::filesystem;
 namespace {
 
-constexpr char kTrash[] = ".trash";
 constexpr char kBegunWrites[] = "/writes";
 
 bool AllSealed(const worker::GenerationManifest& manifest) {
   return std::all_of(manifest.sealed().begin(), manifest.sealed().end(), [](bool s) { return s; });
 }
 
-bool IsHidden(const std::string& folder) {
-  return absl::StartsWith(fs::path(folder).filename().string(), ".");
-}
-
-bool IsTrash(const std::string& folder) {
-  return absl::StartsWith(fs::path(folder).filename().string(), kTrash);
-}
-
-bool IsNumber(const std::string& text) {
-  return std::all_of(text.begin(), text.end(), [](char c) { return c >= '0' && c <= '9'; });
-}
-
-constexpr int kReplacedMax = 8;  // names of writes that a manifest remembers
-
-// Names the write, and remembers the name that it replaces. A name that comes back is a new write.
-void Rename(GenerationManifest& manifest, const std::string& write) {
-  const std::string former = manifest.write();
-  if (former == write) return;
-  auto& replaced = *manifest.mutable_replaced_writes();
-  replaced.erase(std::remove(replaced.begin(), replaced.end(), write), replaced.end());
-  if (!former.empty()) *replaced.Add() = former;
-  if (replaced.size() > kReplacedMax) replaced.erase(replaced.begin());
-  manifest.set_write(write);
-}
-
 }  // namespace
 
 BufferStore::BufferStore(Options options)
     : options_(std::move(options)),
+      trash_(options_.directory),
       space_(std::make_shared<MemorySpace>(options_.directory, options_.memory_limit_bytes,
                                            options_.cgroup_root)),
       pool_(options_.directory, space_),
@@ -77,118 +54,21 @@ absl::StatusOr<std::unique_ptr<BufferStore>> BufferStore::Open(Options options) 
   return store;
 }
 
-std::vector<std::string> BufferStore::Folders(const std::string& folder) {
-  absl::StatusOr<std::vector<std::string>> found = FoldersIn(folder);
-  if (found.ok()) return *std::move(found);
-  all_known_ = false;
-  notes_.push_back(absl::StrCat("left out: ", std::string(found.status().message())));
-  return {};
-}
-
 absl::Status BufferStore::Adopt() {
-  const std::vector<std::string> folders = Folders(options_.directory);
-  ASSIGN_OR_RETURN(std::vector<Left> left, ReadAll(folders));
-  // First, because setting aside makes folders, for which a full file system has no room.
-  for (const std::string& folder : folders) {
-    if (IsTrash(folder)) Remove(folder);
+  const AdoptFrom from = {.directory = options_.directory,
+                          .boot_id = options_.boot_id,
+                          .devices = options_.devices,
+                          .segments = options_.segments};
+  ASSIGN_OR_RETURN(Adopted adopted, AdoptGenerations(from, trash_));
+  for (Generation& generation : adopted.generations) {
+    space_->Adopt(generation.host_bytes());
+    Key key(generation.state(), generation.number());
+    generations_.emplace(std::move(key), std::move(generation));
   }
-  for (Left& one : left) AdoptOne(std::move(one));
-  for (const std::string& folder : folders) {
-    std::error_code not_empty;
-    if (!IsHidden(folder)) fs::remove(folder, not_empty);
-  }
-  DropUnknownSegments();
+  notes_ = std::move(adopted.notes);
   const absl::Status begun = begun_writes_.Open(options_.directory + kBegunWrites);
   if (!begun.ok()) notes_.push_back(absl::StrCat("left out: ", std::string(begun.message())));
   return absl::OkStatus();
-}
-
-absl::StatusOr<std::vector<BufferStore::Left>> BufferStore::ReadAll(
-    const std::vector<std::string>& states) {
-  std::vector<Left> all;
-  for (const std::string& state : states) {
-    if (IsHidden(state)) continue;
-    if (const absl::Status own = TakeFolder(state); !own.ok()) {
-      all_known_ = false;
-      notes_.push_back(absl::StrCat("left out: ", state, ": ", std::string(own.message())));
-      continue;
-    }
-    for (const std::string& folder : Folders(state)) {
-      Left& left = all.emplace_back(Left{.folder = folder, .status = {}, .generation = {}});
-      left.status = ReadGeneration(options_.directory, folder, options_.devices, left.generation);
-      if (!left.status.ok() || !IsOfUse(left.generation)) continue;
-      left.status = FindSegments(options_.segments, left.generation);
-      if (absl::IsUnavailable(left.status)) return left.status;
-    }
-  }
-  return all;
-}
-
-bool BufferStore::IsOfUse(const Generation& generation) const {
-  return generation.manifest.boot_id() == options_.boot_id &&
-         generation.phase() != v1::SHARD_PHASE_PREPARED;
-}
-
-void BufferStore::DropUnknownSegments() {
-  // The segments may belong to folders that could not be read or set aside.
-  if (options_.segments == nullptr || !all_known_) return;
-  const auto names = options_.segments->Names();
-  if (!names.ok()) return;  // the next life drops them
-  std::set<std::string> known;
-  const auto add = [&known](const worker::GenerationManifest& manifest) {
-    for (const worker::SegmentRecord& record : manifest.segments()) known.insert(record.name());
-  };
-  for (const auto& [key, generation] : generations_) add(generation.manifest);
-  const std::vector<std::string> aside = Folders(AsideFolder(options_.directory));
-  if (!all_known_) return;
-  for (const std::string& folder : aside) {
-    worker::GenerationManifest manifest;
-    // Any of the segments may belong to this folder.
-    if (!ReadDurable(folder + kManifest, manifest).ok()) return;
-    add(manifest);
-  }
-  for (const std::string& name : *names) {
-    if (!known.contains(name)) options_.segments->Drop(name);
-  }
-}
-
-void BufferStore::AdoptOne(Left left) {
-  Generation& generation = left.generation;
-  // The manifest is written last, so without it the generation was not completed.
-  if (absl::IsNotFound(left.status) && IsNumber(fs::path(left.folder).filename().string())) {
-    notes_.push_back(absl::StrCat("removed ", left.folder, ": it was not made to its end"));
-    return Remove(left.folder);
-  }
-  if (!left.status.ok()) return SetAside(left.folder, std::string(left.status.message()));
-  if (!IsOfUse(generation)) {
-    const bool stale = generation.manifest.boot_id() != options_.boot_id;
-    notes_.push_back(absl::StrCat("removed ", left.folder, ": ",
-                                  stale ? "of another boot" : "its execution had not verified it"));
-    return Remove(left.folder);
-  }
-  space_->Adopt(generation.host_bytes());
-  Key key(generation.state(), generation.number());
-  generations_.emplace(std::move(key), std::move(generation));
-}
-
-void BufferStore::SetAside(const std::string& folder, const std::string& why) {
-  const absl::Status done = MoveAside(options_.directory, folder);
-  if (!done.ok()) all_known_ = false;
-  notes_.push_back(done.ok() ? absl::StrCat("set ", folder, " aside: ", why)
-                             : absl::StrCat("cannot set ", folder, " aside (",
-                                            std::string(done.message()), "): ", why));
-}
-
-// Moves the folder out of the way first, so that a crash in the middle leaves no half of it.
-void BufferStore::Remove(const std::string& folder) {
-  std::string trash;
-  std::error_code error;
-  do {
-    trash = absl::StrCat(options_.directory, "/", kTrash, ++removed_);
-  } while (fs::exists(trash, error));
-  fs::rename(folder, trash, error);
-  fs::remove_all(error ? folder : trash, error);
-  fs::remove(fs::path(folder).parent_path(), error);  // if this was the last
 }
 
 const Generation* BufferStore::Find(const std::string& state, int64_t generation) const {
@@ -271,14 +151,7 @@ absl::Status BufferStore::Lend(const v1::Assignment& assignment, LentShards lent
   generation.missing_bytes = lent.missing_bytes;
   space_->Expect(lent.missing_bytes);
   mapped.assignment = assignment;
-  for (size_t i = 0; i < lent.places.size(); ++i) {
-    const LentShards::Place& place = lent.places[i];
-    std::byte* const device = mapped.on_device[place.memory].get();
-    std::byte* const begin = device != nullptr ? device : mapped.files[place.memory].bytes().data();
-    const ShardPlaces::Shard& shard = generation.places.shards[i];
-    mapped.shards.push_back({begin + place.offset, shard.box, shard.bits_per_element});
-    mapped.file_of.push_back(place.memory);
-  }
+  PlaceLent(generation.places, lent);
   Key key(generation.state(), generation.number());
   mapped_[key] = std::move(lent.mapped);
   generations_.emplace(std::move(key), std::move(generation));
@@ -316,7 +189,7 @@ absl::Status BufferStore::Finish(Generation generation, const absl::Status& fill
     generation.taken_over = nullptr;
     space_->Give(generation.host_bytes());
     DropSegments(options_.segments, generation);
-    Remove(generation.folder);
+    trash_.Remove(generation.folder);
     return filled;
   }
   generations_.emplace(std::move(key), std::move(generation));
@@ -394,7 +267,7 @@ absl::Status BufferStore::SetSealed(const std::string& state, int64_t generation
   next.manifest.set_phase(AllSealed(next.manifest) ? v1::SHARD_PHASE_READY
                                                    : v1::SHARD_PHASE_BUILDING);
   if (next.sealed_shards() == 0) next.manifest.clear_modified();
-  if (write) Rename(next.manifest, *write);
+  if (write) RenameWrite(next.manifest, *write);
   RETURN_IF_ERROR(Write(next));
   it->second = std::move(next);
   return absl::OkStatus();
@@ -421,7 +294,7 @@ void BufferStore::SetLentWrite(const std::string& state, int64_t generation,
                                const std::string& write) {
   const auto it = generations_.find({state, generation});
   REMESH_CHECK(it != generations_.end() && it->second.lent);
-  Rename(it->second.manifest, write);
+  RenameWrite(it->second.manifest, write);
 }
 
 absl::Status BufferStore::Write(const Generation& generation) const {
@@ -431,7 +304,7 @@ absl::Status BufferStore::Write(const Generation& generation) const {
 void BufferStore::Drop(const std::string& state, int64_t generation) {
   const auto it = generations_.find({state, generation});
   if (it == generations_.end()) return;
-  if (!it->second.lent) Remove(it->second.folder);
+  if (!it->second.lent) trash_.Remove(it->second.folder);
   mapped_.erase(it->first);
   space_->Give(it->second.host_bytes());
   DropSegments(options_.segments, it->second);
@@ -468,42 +341,10 @@ absl::StatusOr<std::shared_ptr<const MappedShards>> BufferStore::Map(const std::
     RETURN_IF_ERROR(kept->CheckWhole());
     return kept;
   }
-  // A trainer that truncated a file may have mended the file since, but never the mapping.
-  const auto same = [&](size_t i) {
-    return kept->on_device[i] != nullptr ||
-           kept->files[i].IsAt(absl::StrCat(held.folder, "/", held.places.files[i].name));
-  };
-  bool whole = kept != nullptr && kept->CheckWhole().ok();
-  for (size_t i = 0; whole && i < kept->files.size(); ++i) whole = same(i);
-  if (whole) return kept;
+  if (kept != nullptr && StillMaps(*kept, held)) return kept;
   kept = nullptr;
-  const auto taken_over = std::exchange(held.taken_over, nullptr);
-  auto mapped = std::make_shared<MappedShards>();
-  mapped->assignment = held.manifest.assignment();
-  for (const ShardPlaces::File& file : held.places.files) {
-    const int index = static_cast<int>(mapped->files.size());
-    if (const auto segment = held.segments->find(index); segment != held.segments->end()) {
-      mapped->files.emplace_back();
-      mapped->on_device.push_back(segment->second.memory);
-      continue;
-    }
-    mapped->on_device.push_back(nullptr);
-    if (taken_over != nullptr && taken_over->files.contains(index)) {
-      mapped->files.push_back(std::move(taken_over->files.at(index)));
-      continue;
-    }
-    ASSIGN_OR_RETURN(MappedFile bytes,
-                     MappedFile::Open(absl::StrCat(held.folder, "/", file.name), file.bytes));
-    mapped->files.push_back(std::move(bytes));
-  }
-  for (const ShardPlaces::Shard& shard : held.places.shards) {
-    std::byte* const segment = mapped->on_device[shard.file].get();
-    std::byte* const begin =
-        segment != nullptr ? segment : mapped->files[shard.file].bytes().data();
-    mapped->shards.push_back({begin + shard.offset, shard.box, shard.bits_per_element});
-    mapped->file_of.push_back(shard.file);
-  }
-  return kept = mapped;
+  ASSIGN_OR_RETURN(kept, MapGeneration(held));
+  return kept;
 }
 
 absl::StatusOr<std::shared_ptr<Scratch>> BufferStore::ReserveScratch(

@@ -26,7 +26,7 @@
 #include "worker/store/generation.h"
 #include "worker/store/lent_shards.h"
 #include "worker/store/mapped_shards.h"
-#include "worker/store/shard_places.h"
+#include "worker/store/trash.h"
 
 namespace remesh::worker {
 
@@ -50,10 +50,8 @@ class BufferStore {
     std::function<absl::Time()> now = absl::Now;
   };
 
-  // Adopts the READY, BUILDING and VERIFIED generations of this boot. Removes PREPARED generations
-  // and those of another boot. Moves what it cannot understand to the folder ".aside", and says so
-  // in notes(). Errors: an unusable directory; UNAVAILABLE (KEEPER_UNREACHABLE), which leaves all
-  // as it was.
+  // Adopts what an earlier life left, as AdoptGenerations(), and says in notes() what it did not.
+  // Errors: an unusable directory; UNAVAILABLE (KEEPER_UNREACHABLE), which leaves all as it was.
   static absl::StatusOr<std::unique_ptr<BufferStore>> Open(Options options);
 
   // Sets the cluster whose planner assigns the generations that are made from now on.
@@ -157,28 +155,11 @@ class BufferStore {
   int64_t FreeKept() const;
   absl::Status MakeFiles(const Generation& generation, const std::atomic<bool>* cancelled) const;
 
-  // What an earlier life left in a folder. NOT_FOUND, DATA_LOSS or INVALID_ARGUMENT: no generation.
-  struct Left {
-    std::string folder;
-    absl::Status status;
-    Generation generation;
-  };
-
   absl::Status Adopt();
-  // Reads all before any is changed. UNAVAILABLE if the keeper cannot be asked now.
-  absl::StatusOr<std::vector<Left>> ReadAll(const std::vector<std::string>& states);
-  // False: the generation is of another boot, or PREPARED.
-  bool IsOfUse(const Generation& generation) const;
-  void AdoptOne(Left left);
-  // The folders in a folder. If they cannot be listed, notes that and returns none.
-  std::vector<std::string> Folders(const std::string& folder);
-  // Frees the keeper's segments of generations that no longer exist or were never completed.
-  void DropUnknownSegments();
-  void SetAside(const std::string& folder, const std::string& why);
-  void Remove(const std::string& folder);
   absl::Status Write(const Generation& generation) const;
 
   const Options options_;
+  Trash trash_;
   std::string cluster_uid_;
   std::map<Key, Generation> generations_;
   std::set<Key> begun_;  // Begin() without Finish() yet
@@ -188,8 +169,6 @@ class BufferStore {
   const std::shared_ptr<ScratchPool> scratch_;
   BegunWrites begun_writes_;
   std::vector<std::string> notes_;
-  bool all_known_ = true;  // Open() has left out nothing that is in the directory
-  int64_t removed_ = 0;
 };
 
 }  // namespace remesh::worker

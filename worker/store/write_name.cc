@@ -20,4 +20,14 @@ absl::Status CheckWriteName(std::string_view write) {
   return absl::OkStatus();
 }
 
+void RenameWrite(GenerationManifest& manifest, const std::string& write) {
+  const std::string former = manifest.write();
+  if (former == write) return;
+  auto& replaced = *manifest.mutable_replaced_writes();
+  replaced.erase(std::remove(replaced.begin(), replaced.end(), write), replaced.end());
+  if (!former.empty()) *replaced.Add() = former;
+  if (replaced.size() > kReplacedMax) replaced.erase(replaced.begin());
+  manifest.set_write(write);
+}
+
 }  // namespace remesh::worker
