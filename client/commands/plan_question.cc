@@ -10,7 +10,7 @@
 #include "client/input.h"
 #include "proto/convert/device_count.h"
 #include "proto/convert/pathways.h"
-#include "proto/convert/presets.h"
+#include "proto/convert/presets/presets.h"
 
 namespace remesh::client {
 

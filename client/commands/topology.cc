@@ -8,7 +8,7 @@
 #include "absl/strings/str_join.h"
 #include "base/status_macros.h"
 #include "client/commands/commands.h"
-#include "proto/convert/presets.h"
+#include "proto/convert/presets/presets.h"
 #include "proto/text/text.h"
 #include "remesh/v1/worker.grpc.pb.h"
 

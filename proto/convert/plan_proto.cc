@@ -18,7 +18,7 @@
 #include "planner/report/names.h"
 #include "planner/schedule/cost_model.h"
 #include "planner/values/element_type.h"
-#include "proto/convert/message_costs.h"
+#include "proto/convert/presets/message_costs.h"
 #include "proto/program/program_proto.h"
 
 namespace remesh::proto {

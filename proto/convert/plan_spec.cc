@@ -11,9 +11,9 @@
 #include "base/missing_field.h"
 #include "base/problems.h"
 #include "base/status_macros.h"
-#include "proto/convert/message_costs.h"
 #include "proto/convert/placed_arrays.h"
-#include "proto/convert/presets.h"
+#include "proto/convert/presets/message_costs.h"
+#include "proto/convert/presets/presets.h"
 #include "proto/convert/shardings.h"
 
 namespace remesh::proto {

@@ -12,7 +12,7 @@
 #include "base/error.h"
 #include "base/status_macros.h"
 #include "base/text/resource_names.h"
-#include "proto/convert/message_costs.h"
+#include "proto/convert/presets/message_costs.h"
 #include "server/controller/values/device_ids.h"
 #include "server/controller/values/names.h"
 

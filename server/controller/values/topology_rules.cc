@@ -8,9 +8,9 @@
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
 #include "base/status_macros.h"
-#include "proto/convert/message_costs.h"
 #include "proto/convert/plan_spec.h"
-#include "proto/convert/presets.h"
+#include "proto/convert/presets/message_costs.h"
+#include "proto/convert/presets/presets.h"
 
 namespace remesh::server {
 

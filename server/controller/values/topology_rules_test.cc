@@ -6,7 +6,7 @@
 #include <cmath>
 
 #include "base/error.h"
-#include "proto/convert/message_costs.h"
+#include "proto/convert/presets/message_costs.h"
 #include "proto/text/text.h"
 #include "server/controller/membership/worker_registry.h"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "proto/convert/presets.h"
+#include "proto/convert/presets/presets.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -9,9 +9,9 @@
 #include <tuple>
 
 #include "base/error.h"
-#include "proto/convert/message_costs.h"
 #include "proto/convert/plan_proto.h"
 #include "proto/convert/plan_spec.h"
+#include "proto/convert/presets/message_costs.h"
 #include "proto/text/text.h"
 
 namespace remesh::proto {

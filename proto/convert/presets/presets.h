@@ -12,8 +12,7 @@
 
 namespace remesh::proto {
 
-// Presets for common machines: the files of proto/convert/presets/, which are built into every
-// program.
+// Presets for common machines: the YAML files of this folder, which are built into every program.
 
 // All presets, by name.
 const v1::TopologyPresets& Presets();

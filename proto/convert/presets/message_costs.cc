@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "proto/convert/message_costs.h"
+#include "proto/convert/presets/message_costs.h"
 
 #include <algorithm>
 

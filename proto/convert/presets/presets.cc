@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "proto/convert/presets.h"
+#include "proto/convert/presets/presets.h"
 
 #include <algorithm>
 #include <cmath>
@@ -11,7 +11,7 @@
 #include "base/error.h"
 #include "base/status_macros.h"
 #include "base/text/nearest.h"
-#include "proto/convert/message_costs.h"
+#include "proto/convert/presets/message_costs.h"
 #include "proto/text/text.h"
 
 namespace remesh::proto {
