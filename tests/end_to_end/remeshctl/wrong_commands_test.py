@@ -18,7 +18,7 @@ from remesh.v1 import sharding_pb2
 
 from harness import BIN_DIR, Array, ClusterTest
 
-FILE = pathlib.Path(__file__).resolve().parents[1] / "data" / "wrong_commands.txt"
+FILE = pathlib.Path(__file__).resolve().parents[2] / "data" / "wrong_commands.txt"
 PARAMS, BUILDING = "jobs/llama/states/params", "jobs/llama/states/ema"
 MOVE = """\
 topology: {hosts: [
