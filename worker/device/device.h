@@ -50,13 +50,13 @@ inline constexpr size_t kDeviceAlignment = 256;
 // Size of CUDA's legacy IPC handle of an allocation.
 inline constexpr size_t kIpcHandleBytes = 64;
 
-// The memory of one accelerator or of the host, and the operations on it. An operation is queued
-// and answers through its callback, exactly once, inside Drain(): OK if it ran, CANCELLED if it was
-// taken back, or the device's error. After an error nothing that the operation wrote counts. Parts,
-// buffers and what they point to must live until the callback. A buffer is memory of this device,
-// or of the host where the device can reach it. Operations run in no fixed order. A single thread
-// calls all methods except name(), uuid() and those that make memory (Allocate, Share, Import,
-// ImportIpc, Register), which any thread may call.
+// The memory of one accelerator or of the host, and the operations on it. An operation is queued,
+// starts with the next Drain() at the latest, and answers through its callback, exactly once,
+// inside Drain(): OK if it ran, CANCELLED if it was taken back, or the device's error. After an
+// error nothing that the operation wrote counts. Parts, buffers and what they point to must live
+// until the callback. A buffer is memory of this device, or of the host where the device can reach
+// it. Operations run in no fixed order. A single thread calls all methods except name(), uuid() and
+// those that make memory (Allocate, Share, Import, ImportIpc, Register), which any thread may call.
 class Device {
  public:
   using Done = absl::AnyInvocable<void(absl::StatusOr<Mismatch>)>;
