@@ -69,7 +69,7 @@ void AddTimes(ServerOptions& o, Settings& settings) {
   settings.AddDuration(
       "heartbeat_interval", &o.heartbeat_interval,
       "Interval between the heartbeats of a worker. Among more than 1,024 workers it "
-      "is longer, two fifths of lost_after at most.",
+      "is longer, half of lost_after at most.",
       kLeast);
   settings.AddDuration("lost_after", &o.lost_after, "A worker that is silent for longer is lost.");
   settings.AddDuration("execution_deadline", &o.execution_deadline,

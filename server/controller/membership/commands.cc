@@ -16,7 +16,7 @@ using google::protobuf::util::TimeUtil;
 Timestamp HeartbeatInterval(const ControllerOptions& options, size_t workers) {
   constexpr size_t kWorkers = 1024;
   const Timestamp asked = options.heartbeat_interval;
-  Timestamp most = options.lost_after * 2 / 5;
+  Timestamp most = options.lost_after / 2;
   if (options.stall_timeout.count() > 0) most = std::min(most, options.stall_timeout / 2);
   if (most <= asked || workers <= kWorkers) return asked;
   return std::min(most, asked * static_cast<int64_t>(workers) / static_cast<int64_t>(kWorkers));

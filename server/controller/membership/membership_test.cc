@@ -197,7 +197,7 @@ TEST_F(MembershipTest, HeartbeatsComeLessOftenAmongManyWorkers) {
   ControllerOptions options;
   EXPECT_EQ(HeartbeatInterval(options, 1024), milliseconds(1000));
   EXPECT_EQ(HeartbeatInterval(options, 1536), milliseconds(1500));
-  EXPECT_EQ(HeartbeatInterval(options, 16384), milliseconds(2000)) << "of 5 s of silence";
+  EXPECT_EQ(HeartbeatInterval(options, 16384), milliseconds(2500)) << "of 5 s of silence";
   options.stall_timeout = milliseconds(3000);
   EXPECT_EQ(HeartbeatInterval(options, 16384), milliseconds(1500));
   options.lost_after = milliseconds(2000);
