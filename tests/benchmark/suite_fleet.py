@@ -24,9 +24,10 @@ TARGETS = ["remesh-server", "fleet-workers", "python_proto"]
 DEVICES = 8  # of a host
 ARRAYS = 20
 STATE = "jobs/bench/states/s"
-SETTLE_SECONDS, IDLE_SECONDS = 2, 6
+SETTLE_SECONDS, IDLE_SECONDS = 2, 20
 MOVE_SECONDS = 600
 REGISTER_LIMIT_MS = 0.3
+CORES_LIMIT, HEARTBEAT_LIMIT_US = 0.4, 25
 PREPARE_LIMIT_KIB = 4
 MOVE_LIMITS = {1024: (0.6, 100), 2048: (1.2, 150), 16384: (10, 600)}  # seconds of CPU, MB over idle
 DEFAULT_HOSTS = [1000, 1024, 2048, 4000, 16384]
@@ -38,6 +39,12 @@ connections, a heartbeat after as much silence as the server asks for, an immedi
 command, no data. CPU is that of the server's process. *Move*: a flat state of {arrays} arrays over
 all hosts (15 arrays over 16,384 hosts: a state has at most 2,000,000 shards) goes to all but the
 last, and back; the plan is cached before. Load average before: {load}."""
+
+MISSES = """A heartbeat costs more than its limit: with Debian's gRPC 1.51 a message to a server that does
+nothing with it takes 29 µs. An idle server of 16,384 workers spends a quarter of its time switching
+threads and a tenth in gRPC's search through all open operations, which that package, built with
+assertions, makes for every message. More or fewer polling threads (16, 4, 2 or none beside gRPC's
+own) change nothing. So workers send fewer heartbeats where there are many of them."""
 
 
 def measure(build, arguments):
@@ -53,6 +60,8 @@ def measure(build, arguments):
         LEGEND.format(devices=DEVICES, arrays=ARRAYS, load=load),
         "",
         *table(["figure", "limit", "measured", "holds"], rows),
+        "",
+        MISSES,
     ]
 
 
@@ -98,10 +107,16 @@ def idle_rows(server, fleet, hosts):
     beats = fleet.ask("counts")["heartbeats"]
     cores, of_one = seconds / IDLE_SECONDS, seconds / max(1, beats)
     yield [
-        f"{hosts:,} hosts, idle: cores, CPU of a heartbeat",
-        "≤ 0.4, ≤ 25 µs",
-        f"{cores:.2f}, {1e6 * of_one:.0f} µs ({beats / IDLE_SECONDS:,.0f} a second)",
-        holds(cores <= 0.4 and of_one <= 25e-6),
+        f"{hosts:,} hosts, idle: cores",
+        f"≤ {CORES_LIMIT}",
+        f"{cores:.2f} ({beats / IDLE_SECONDS:,.0f} heartbeats a second)",
+        holds(cores <= CORES_LIMIT),
+    ]
+    yield [
+        f"{hosts:,} hosts, idle: CPU of a heartbeat",
+        f"≤ {HEARTBEAT_LIMIT_US} µs",
+        f"{1e6 * of_one:.0f} µs",
+        holds(1e6 * of_one <= HEARTBEAT_LIMIT_US),
     ]
     yield [f"{hosts:,} hosts, idle: resident", "–", f"{server.memory('VmRSS'):.0f} MB", ""]
 
