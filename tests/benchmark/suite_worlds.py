@@ -17,8 +17,9 @@ import subprocess
 import sys
 import tempfile
 
+from fleet.processes import Server, on_core
 from report import table
-from suite_fleet import Server, holds, on_core
+from suite_fleet import holds
 
 TITLE = "Large worlds"
 TARGETS = ["remesh-server", "world-members"]

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tests/benchmark/fleet_worker.h"
+#include "tests/benchmark/fleet/fleet_worker.h"
 
 #include <google/protobuf/util/time_util.h>
 #include <grpcpp/support/client_callback.h>

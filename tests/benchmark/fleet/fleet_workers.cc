@@ -23,7 +23,7 @@
 
 #include "absl/strings/str_format.h"
 #include "absl/synchronization/mutex.h"
-#include "tests/benchmark/fleet_worker.h"
+#include "tests/benchmark/fleet/fleet_worker.h"
 
 namespace remesh::benchmark {
 namespace {
