@@ -13,7 +13,7 @@ from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.tensor import Shard, distribute_tensor
 
 import remesh.torch
-from restart_process import ARRAYS, ROWS, Processes, Way, columns, join_commits, serve
+from process import ARRAYS, ROWS, Processes, Way, columns, join_commits, serve
 
 
 def local(tree):

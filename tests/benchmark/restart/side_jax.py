@@ -13,7 +13,7 @@ from jax.experimental import multihost_utils
 from jax.sharding import NamedSharding, PartitionSpec as P
 
 import remesh.jax
-from restart_process import ARRAYS, ROWS, Processes, Way, columns, join_commits, serve
+from process import ARRAYS, ROWS, Processes, Way, columns, join_commits, serve
 
 
 def local(array):

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the processes of scripts/bench restart share: they obey one JSON command a line.
 
-A side is a module restart_jax.py or restart_torch.py beside this file with a class Side(Processes).
+A side is a module side_jax.py or side_torch.py beside this file with a class Side(Processes).
 """
 
 import abc
