@@ -126,7 +126,7 @@ class LogOutputTest : public ::testing::Test {
 };
 
 // Regression: the first line, and with it the controller's strand, waited for the reader.
-TEST_F(LogOutputTest, AReaderThatDoesNotReadHoldsUpNobodyAndHearsWhatItLost) {
+TEST_F(LogOutputTest, AReaderThatDoesNotReadHoldsUpNoThreadAndLearnsWhatItLost) {
   out_.Fill();
   for (int i = 0; i < kMany; ++i) LogNumber(i);
   const std::string last_kept = absl::StrCat("number=", LogOutput::kLinesMax - 1, " ");
@@ -161,7 +161,7 @@ TEST_F(LogOutputTest, AReaderThatIsSlowLosesNothing) {
 }
 
 // Regression: after poll() had found room, another process could fill the pipe before the write.
-TEST_F(LogOutputTest, AWriteThatBlocksHoldsUpNobody) {
+TEST_F(LogOutputTest, AWriteThatBlocksHoldsUpNoThread) {
   const std::string more_than_a_pipe(200 << 10, 'x');
   LogNumber(0, more_than_a_pipe);  // there is room for its begin
   for (int i = 1; i < 100; ++i) {

@@ -143,7 +143,7 @@ TEST_F(HttpAnswersTest, WhoDoesNotReadMakesRoomBeforeWhoIsKeptWaiting) {
   EXPECT_TRUE(ReadToEnd(waits).ends_with("\r\n\r\nlong"));
 }
 
-TEST_F(HttpAnswersTest, WhoAsksMeanwhileGetsTheNextAnswerTogether) {
+TEST_F(HttpAnswersTest, ThoseWhoAskWhileAnAnswerIsMadeShareTheNextOne) {
   Start({.time_max = hours(1)});
   std::vector<Fd> asking;
   asking.push_back(Ask("/long"));
@@ -155,7 +155,7 @@ TEST_F(HttpAnswersTest, WhoAsksMeanwhileGetsTheNextAnswerTogether) {
   EXPECT_EQ(made_, 2);
 }
 
-TEST_F(HttpAnswersTest, WhoIsGoneIsInNobodysWay) {
+TEST_F(HttpAnswersTest, AClientThatIsGoneIsInNoOthersWay) {
   Start({.time_max = hours(1)});
   const Fd waits = Ask("/long");
   begun_.WaitForNotification();

@@ -192,7 +192,7 @@ TEST(MetricsEndpointTest, ServesRegistryProcessAndBuild) {
 }
 
 // Two of them blocked prometheus-cpp's endpoint for 24 s, and 64 that of CivetWeb for 5 s.
-TEST(MetricsEndpointTest, SlowReadersHoldUpNobody) {
+TEST(MetricsEndpointTest, SlowReadersHoldUpNoOtherClient) {
   const auto endpoint = StartLarge();
   std::vector<Fd> slow;
   for (int i = 0; i < 200; ++i) slow.push_back(Ask(endpoint->port(), "/metrics", 4096));
@@ -227,7 +227,7 @@ class Tricklers {
 };
 
 // Such requests held up CivetWeb's threads for 4 s.
-TEST(MetricsEndpointTest, RequestsThatTrickleHoldUpNobody) {
+TEST(MetricsEndpointTest, RequestsThatTrickleHoldUpNoOtherClient) {
   const auto endpoint = StartLarge();
   rlimit files{};
   getrlimit(RLIMIT_NOFILE, &files);
@@ -252,7 +252,7 @@ TEST(MetricsEndpointTest, AHeadWithoutEndIsClosed) {
   EXPECT_NE(ReadToEnd(Send(endpoint->port(), lines)).find("200 OK"), std::string::npos);
 }
 
-TEST(MetricsEndpointTest, LongChecksHoldUpNobodyElse) {
+TEST(MetricsEndpointTest, LongChecksHoldUpNoOtherRequest) {
   absl::Notification asked, done;
   auto endpoint = MetricsEndpoint::Start("127.0.0.1:0", std::make_shared<prometheus::Registry>(),
                                          {{"slow", [&] {

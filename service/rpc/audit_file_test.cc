@@ -47,7 +47,7 @@ TEST_F(AuditFileTest, LinesAreAppended) {
   EXPECT_EQ(lost_, 0);
 }
 
-TEST_F(AuditFileTest, AFileThatIsMovedAwayIsMadeAnew) {
+TEST_F(AuditFileTest, AFileThatIsMovedAwayIsMadeAgain) {
   auto file = Open(path_);
   file->Append("one\n");
   while (Read(path_).empty()) usleep(1000);

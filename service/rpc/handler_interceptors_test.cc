@@ -20,7 +20,7 @@ using HookPoint = grpc::experimental::InterceptionHookPoints;
 
 constexpr char kAttach[] = "/remesh.v1.WorkerService/Attach";
 
-// What interceptors have heard.
+// What interceptors have events.
 class Record {
  public:
   void Add(std::string line) {
@@ -119,8 +119,8 @@ class EchoService : public v1::WorkerService::CallbackService {
   }
 };
 
-// What two interceptors hear of a stream of two messages, with its status as the client sees it.
-std::vector<std::string> HeardOfStream(absl::flat_hash_set<std::string> left_to_handlers) {
+// What two interceptors see of a stream of two messages, with its status as the client sees it.
+std::vector<std::string> EventsOfStream(absl::flat_hash_set<std::string> left_to_handlers) {
   Record record;
   EchoService service;
   HandlerInterceptors::Creators creators;
@@ -150,10 +150,10 @@ std::vector<std::string> HeardOfStream(absl::flat_hash_set<std::string> left_to_
   return lines;
 }
 
-TEST(HandlerInterceptorsTest, TheyHearTheSameAsWhenGrpcRunsThem) {
-  const std::vector<std::string> heard = HeardOfStream({kAttach});
-  EXPECT_EQ(heard, HeardOfStream({}));
-  EXPECT_EQ(heard,
+TEST(HandlerInterceptorsTest, TheySeeTheSameAsWhenGrpcRunsThem) {
+  const std::vector<std::string> events = EventsOfStream({kAttach});
+  EXPECT_EQ(events, EventsOfStream({}));
+  EXPECT_EQ(events,
             (std::vector<std::string>{
                 "second begins", "first begins", "second read 5", "first read 5", "first writes",
                 "second writes", "second read 8", "first read 8", "first writes", "second writes",

@@ -161,7 +161,7 @@ std::string ValueOf(const CLI::App& app, const std::string& flag) {
 
 // What CLI11 says, but for two flags of which it says "--full excludes --view", and for a flag
 // without its value, of which it says "1 required TEXT missing".
-std::string Said(const CLI::App& app, const CLI::ParseError& error, const UsageHints& hints) {
+std::string ErrorText(const CLI::App& app, const CLI::ParseError& error, const UsageHints& hints) {
   const std::string what = error.what();
   if (error.get_exit_code() == static_cast<int>(CLI::ExitCodes::ExcludesError))
     return NotTogether(absl::StrReplaceAll(what, {{" excludes ", " and "}}));
@@ -202,7 +202,7 @@ std::string Problem(const CLI::App& app, const CLI::ParseError& error, const Usa
   if (commands.empty() && !of_group.empty() && IsRequired(error)) return of_group;
   const bool says_more = hints.example != nullptr;
   if (commands.empty())
-    return absl::StrCat(Said(named, error, hints),
+    return absl::StrCat(ErrorText(named, error, hints),
                         says_more ? "" : "\nRun with --help for more information.");
   return absl::StrCat(&named == &app ? "" : named.get_name() + ": ",
                       "no command given; commands: ", absl::StrJoin(commands, ", "));

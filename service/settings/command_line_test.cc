@@ -20,7 +20,7 @@ class CommandLineTest : public testing::Test {
   }
 
   // The error for `words`; "parsed" when there is none.
-  std::string Said(std::vector<const char*> words) {
+  std::string ErrorFor(std::vector<const char*> words) {
     words.insert(words.begin(), "test");
     try {
       app_.parse(WordsForCli(static_cast<int>(words.size()), words.data()));
@@ -38,47 +38,48 @@ class CommandLineTest : public testing::Test {
 };
 
 TEST_F(CommandLineTest, AMistypedFlagIsNamedWithTheNearest) {
-  EXPECT_EQ(Said({"plan", "-f", "x", "--sever", "y"}),
+  EXPECT_EQ(ErrorFor({"plan", "-f", "x", "--sever", "y"}),
             "unknown flag --sever; did you mean --server?");
-  EXPECT_EQ(Said({"plan", "-f", "x", "--sever=y"}), "unknown flag --sever; did you mean --server?");
-  EXPECT_EQ(Said({"states", "list", "-server", "y"}),
+  EXPECT_EQ(ErrorFor({"plan", "-f", "x", "--sever=y"}),
+            "unknown flag --sever; did you mean --server?");
+  EXPECT_EQ(ErrorFor({"states", "list", "-server", "y"}),
             "unknown flag -server; did you mean --server?");
-  EXPECT_EQ(Said({"plan", "-f", "x", "--contxt", "y"}),
+  EXPECT_EQ(ErrorFor({"plan", "-f", "x", "--contxt", "y"}),
             "unknown flag --contxt; did you mean --context?");
-  EXPECT_EQ(Said({"plan", "-f", "x", "--wholly-other"}),
+  EXPECT_EQ(ErrorFor({"plan", "-f", "x", "--wholly-other"}),
             "unknown flag --wholly-other; --help lists them");
-  EXPECT_EQ(Said({"plan", "-f", "x", "-q"}), "unknown flag -q; --help lists them");
-  EXPECT_EQ(Said({"plan", "-f", "x", "--context"}), "--context needs a value");
+  EXPECT_EQ(ErrorFor({"plan", "-f", "x", "-q"}), "unknown flag -q; --help lists them");
+  EXPECT_EQ(ErrorFor({"plan", "-f", "x", "--context"}), "--context needs a value");
 }
 
 // Regression: it reported that the mistyped flag is required.
 TEST_F(CommandLineTest, AMistypedFlagThatIsRequiredIsNamed) {
-  EXPECT_EQ(Said({"plan", "--flie", "x"}), "unknown flag --flie; did you mean --file?");
+  EXPECT_EQ(ErrorFor({"plan", "--flie", "x"}), "unknown flag --flie; did you mean --file?");
 }
 
 TEST_F(CommandLineTest, AMistypedCommandIsNamedWithTheNearest) {
-  EXPECT_EQ(Said({"plam", "-f", "x"}), "\"plam\" is not a command; did you mean \"plan\"?");
-  EXPECT_EQ(Said({"states", "lsit"}), "\"lsit\" is not a command; did you mean \"list\"?");
-  EXPECT_EQ(Said({"states", "x"}), "\"x\" is not a command; it is one of list");
-  EXPECT_EQ(Said({"states", "list", "x"}), "\"x\" is an unexpected argument");
+  EXPECT_EQ(ErrorFor({"plam", "-f", "x"}), "\"plam\" is not a command; did you mean \"plan\"?");
+  EXPECT_EQ(ErrorFor({"states", "lsit"}), "\"lsit\" is not a command; did you mean \"list\"?");
+  EXPECT_EQ(ErrorFor({"states", "x"}), "\"x\" is not a command; it is one of list");
+  EXPECT_EQ(ErrorFor({"states", "list", "x"}), "\"x\" is an unexpected argument");
 }
 
 TEST_F(CommandLineTest, AWordOfOtherProgramsIsToldWhatToWriteInstead) {
-  EXPECT_EQ(Said({"ls"}), "\"ls\" is not a command; did you mean \"states list\"?");
-  EXPECT_EQ(Said({"plan", "-f", "x", "--address", "y"}),
+  EXPECT_EQ(ErrorFor({"ls"}), "\"ls\" is not a command; did you mean \"states list\"?");
+  EXPECT_EQ(ErrorFor({"plan", "-f", "x", "--address", "y"}),
             "unknown flag --address; did you mean --server?");
-  EXPECT_EQ(Said({"states", "list", "--path", "y"}), "unknown flag --path; --help lists them");
+  EXPECT_EQ(ErrorFor({"states", "list", "--path", "y"}), "unknown flag --path; --help lists them");
 }
 
 TEST_F(CommandLineTest, AFlagBeforeItsCommandIsToldWhereToStand) {
-  EXPECT_EQ(Said({"states", "--server", "y", "list"}),
+  EXPECT_EQ(ErrorFor({"states", "--server", "y", "list"}),
             "unknown flag --server before the command; put flags after the command");
 }
 
 TEST_F(CommandLineTest, WordsThatAreKnownAreNotBlamed) {
-  EXPECT_EQ(Said({"plan", "-f", "x"}), "parsed");
-  EXPECT_EQ(Said({"plan"}), "");
-  EXPECT_EQ(Said({"plan", "-f"}), "");
+  EXPECT_EQ(ErrorFor({"plan", "-f", "x"}), "parsed");
+  EXPECT_EQ(ErrorFor({"plan"}), "");
+  EXPECT_EQ(ErrorFor({"plan", "-f"}), "");
 }
 
 }  // namespace

@@ -69,7 +69,7 @@ TEST_F(CredentialsTest, TheServerKnowsWhoCalls) {
   EXPECT_EQ(plan.name(), kJob);
 }
 
-TEST_F(CredentialsTest, ACommonNameIsNobody) {
+TEST_F(CredentialsTest, ACommonNameNamesNoCaller) {
   const Certificates unnamed = authority_.Credentials("");
   v1::Plan plan;
   EXPECT_TRUE(Call(&unnamed, &plan).ok());
