@@ -80,7 +80,7 @@ TEST_F(AdminTest, ABackupIsTheJournalWithItsDigest) {
 }
 
 // The journal keeps working during a backup, and no second copy may fill its disk.
-TEST_F(AdminTest, ACallerWhoDoesNotReadHoldsUpNobody) {
+TEST_F(AdminTest, ACallerWhoDoesNotReadHoldsUpNoOtherCaller) {
   AttachWorkers();
   CreateLargeState();
   grpc::ClientContext context;

@@ -142,7 +142,7 @@ TEST_F(BusyTest, SmallPlansDoNotWaitForLargeOnesOfAnyNumberOfCallers) {
   EXPECT_TRUE(small.ok()) << small.status();
 }
 
-TEST_F(BusyTest, StatesAreMadeMeanwhile) {
+TEST_F(BusyTest, StatesAreMadeWhileItIsBusy) {
   AttachWorkers();
   Occupy();
   Fill();

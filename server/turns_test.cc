@@ -181,7 +181,7 @@ class TurnsTest : public ServerFixture {
 
 // Regression: calls ran in the order of their arrival, so a thousand calls of one caller kept other
 // callers and workers waiting.
-TEST_F(TurnsTest, OneCallersManyCallsKeepNobodyElseWaiting) {
+TEST_F(TurnsTest, OneCallersManyCallsKeepNoOtherCallerWaiting) {
   {
     const Holding holding(*core_);
     for (int i = 0; i < 100; ++i) AskFor("many");
@@ -193,7 +193,7 @@ TEST_F(TurnsTest, OneCallersManyCallsKeepNobodyElseWaiting) {
 
 // Regression: a watch took no turn, so a caller who began and ended watches in a loop kept every
 // call and the workers waiting.
-TEST_F(TurnsTest, OneCallersManyWatchesKeepNobodyElseWaiting) {
+TEST_F(TurnsTest, OneCallersManyWatchesKeepNoOtherCallerWaiting) {
   {
     const Holding holding(*core_);
     for (int i = 0; i < 100; ++i) WatchFor("many");
@@ -207,7 +207,7 @@ TEST_F(TurnsTest, OneCallersManyWatchesKeepNobodyElseWaiting) {
 
 // Regression: streams took no turn, so a caller who opened and reset streams in a loop kept every
 // call and the workers waiting.
-TEST_F(TurnsTest, OneCallersManyNewStreamsKeepNobodyElseWaiting) {
+TEST_F(TurnsTest, OneCallersManyNewStreamsKeepNoOtherCallerWaiting) {
   {
     const Holding holding(*core_);
     for (int i = 0; i < 100; ++i) OpenFor("many");
@@ -220,7 +220,7 @@ TEST_F(TurnsTest, OneCallersManyNewStreamsKeepNobodyElseWaiting) {
   EXPECT_EQ(First(5), std::vector<std::string>({"many", "worker", "one", "many", "worker"}));
 }
 
-TEST_F(TurnsTest, EndsOfManyNewStreamsKeepNobodyElseWaiting) {
+TEST_F(TurnsTest, EndsOfManyNewStreamsKeepNoOtherCallerWaiting) {
   {
     const Holding holding(*core_);
     for (int i = 0; i < 100; ++i) core_->OnStreamEnded(1'000'000 + i, "many");

@@ -31,7 +31,7 @@ TEST_F(WriteBudgetTest, ThoseForWhomThereIsRoomGoAtOnce) {
 }
 
 // Else a large one could wait forever.
-TEST_F(WriteBudgetTest, NobodyOvertakes) {
+TEST_F(WriteBudgetTest, NoWriteOvertakesAnother) {
   Take("a", 60);
   Take("b", 80);
   Take("c", 10);

@@ -34,7 +34,7 @@ TEST_F(PlanStoreTest, ACorruptRowIsSetAsideAndReplaced) {
   }
 }
 
-TEST_F(PlanStoreTest, APlanOfAnotherReleaseIsMadeAnewAndIsNoDamage) {
+TEST_F(PlanStoreTest, APlanOfAnotherReleaseIsMadeAgainAndIsNoDamage) {
   const auto plan = PlanOf(1);
   const std::string ours = planner::EncodePlan(plan->request, plan->plan);
   {

@@ -23,7 +23,7 @@ TEST(OpenCallsTest, AnAskerCanBeAskedAfterTheCallHasItsReply) {
   EXPECT_EQ(asked, 2) << "the call's context was used after its end";
 }
 
-TEST(OpenCallsTest, ACallThatIsNotOpenHasNobodyWaiting) {
+TEST(OpenCallsTest, NoCallerWaitsForACallThatIsNotOpen) {
   OpenCalls calls;
   EXPECT_TRUE(calls.AskerOf(1).gone());
 }

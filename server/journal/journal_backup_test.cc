@@ -139,7 +139,7 @@ TEST_F(JournalBackupTest, ADamagedJournalIsNotBackedUp) {
   EXPECT_TRUE(Strays().empty());
 }
 
-TEST_F(JournalBackupTest, NobodyWaitsAnyMore) {
+TEST_F(JournalBackupTest, NoCallerWaitsAnyMore) {
   Start();
   int steps = 0;
   const auto backup = backups_->Take([&] { return ++steps < 4; });

@@ -113,7 +113,7 @@ TEST_F(JournalBehindTest, AForkOfTheSameLeadershipIsRefused) {
   ExpectBehind();
 }
 
-TEST_F(JournalBehindTest, AMissingHeadIsWrittenAnew) {
+TEST_F(JournalBehindTest, AMissingHeadIsWrittenAgain) {
   Live(10);
   RestoreHeadOnly({});
   Live(10);

@@ -160,11 +160,11 @@ void PlanDesk::Fly(const std::string& fingerprint, const FlightPtr& flight, bool
     };
     answer = cache_.FindOrCompute(*question, compute, Reach::kMemory);
   }
-  if (IsOverstayed(answer.status())) return BeginAnew(fingerprint, flight);
+  if (IsOverstayed(answer.status())) return BeginAgain(fingerprint, flight);
   AnswerAll(Land(fingerprint, flight), answer);
 }
 
-void PlanDesk::BeginAnew(const std::string& fingerprint, const FlightPtr& flight) {
+void PlanDesk::BeginAgain(const std::string& fingerprint, const FlightPtr& flight) {
   std::vector<std::pair<Turn, uint64_t>> turns;
   {
     absl::MutexLock lock(&mutex_);

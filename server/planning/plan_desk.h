@@ -102,7 +102,7 @@ class PlanDesk {
   void Fly(const std::string& fingerprint, const FlightPtr& flight, bool patient);
   // The question to plan; null when another turn came first, or when no one waits.
   std::shared_ptr<const PlanCache::Question> Begin(Flight& flight, bool patient);
-  void BeginAnew(const std::string& fingerprint, const FlightPtr& flight);
+  void BeginAgain(const std::string& fingerprint, const FlightPtr& flight);
   // Takes all waiters and ends the flight, so that later questions begin a new one.
   std::vector<Waiter> Land(const std::string& fingerprint, const FlightPtr& flight);
   void AnswerAll(std::vector<Waiter> waiters, const absl::StatusOr<PlanCache::Answer>& answer);

@@ -156,7 +156,7 @@ TEST_F(PlanDeskTest, PlanningThatTakesTooMuchMemoryNamesTheLimit) {
 }
 
 // Regression: a refusal of one caller also refused all callers that waited with an equal question.
-TEST_F(PlanDeskTest, WhoMayNotWaitTakesNobodyElsesPlaceFromHim) {
+TEST_F(PlanDeskTest, WhoMayNotWaitTakesNoOtherCallersPlace) {
   HoldPlanners();
   while (planners_.Post({.caller = "greedy"}, [] {})) continue;
   const PendingPtr modest = Ask(8, "modest");
@@ -225,7 +225,7 @@ TEST_F(PlanDeskTest, WhatCannotWaitIsRefused) {
   EXPECT_EQ(GetErrorInfo(Wait(Ask(8)).status()).reason, "SHUTTING_DOWN");
 }
 
-TEST_F(PlanDeskTest, ALookupThatOverstaysBeginsAnewElsewhere) {
+TEST_F(PlanDeskTest, ALookupThatOverstaysBeginsAgainElsewhere) {
   std::atomic<int> asked{0};
   absl::Notification done;
   Answer found = absl::UnknownError("");
@@ -277,7 +277,7 @@ TEST_F(QuickPlanningTest, SmallPlansDoNotWaitForLargeOnesOfAnyNumberOfCallers) {
   EXPECT_FALSE(release_->HasBeenNotified());
 }
 
-TEST_F(QuickPlanningTest, WhatOverstaysMakesWayAndBeginsAnew) {
+TEST_F(QuickPlanningTest, WhatOverstaysMakesWayAndBeginsAgain) {
   HoldPlanners();
   absl::Notification overstayed;
   OnPlanning([&] {

@@ -139,7 +139,7 @@ TEST_F(PlanPiecesTest, MissingBoxesComeInPieces) {
   }
 }
 
-TEST_F(PlanPiecesTest, APlanThatGoesMeanwhileIsStillReadToItsEnd) {
+TEST_F(PlanPiecesTest, APlanThatGoesWhileItIsReadIsStillReadToItsEnd) {
   PlanPieces pieces(cache_, get_, 100);
   ASSERT_TRUE(pieces.Emit([](const v1::Plan&) { return false; }).ok());
   ASSERT_TRUE(cache_.Flush(true, true).ok());

@@ -26,7 +26,7 @@ class StreamThreadsTest : public ::testing::Test {
   std::map<std::string, int> begun_;
 };
 
-TEST_F(StreamThreadsTest, ACallersStreamsWaitForHisOwnAndForNobodyElses) {
+TEST_F(StreamThreadsTest, ACallersStreamsWaitForHisOwnAlone) {
   for (int i = 0; i < kOfCallerMax + 2; ++i) EXPECT_TRUE(Enter("a"));
   EXPECT_EQ(begun_["a"], kOfCallerMax);
   EXPECT_TRUE(Enter("b"));
@@ -39,7 +39,7 @@ TEST_F(StreamThreadsTest, ACallersStreamsWaitForHisOwnAndForNobodyElses) {
   EXPECT_EQ(begun_["a"], kOfCallerMax + 2);
 }
 
-TEST_F(StreamThreadsTest, OneCallersWaitingStreamsAreBoundedAndRefuseNobodyElse) {
+TEST_F(StreamThreadsTest, OneCallersWaitingStreamsAreBoundedAndNoOtherCallerIsRefused) {
   for (const char* caller : {"a", "b", "c", "d", "e", "f"}) {
     for (int i = 0; i < kOfCallerMax + 10; ++i) EXPECT_TRUE(Enter(caller));
     EXPECT_FALSE(Enter(caller));
@@ -48,7 +48,7 @@ TEST_F(StreamThreadsTest, OneCallersWaitingStreamsAreBoundedAndRefuseNobodyElse)
   EXPECT_EQ(begun_["g"], 1);
 }
 
-TEST_F(StreamThreadsTest, WhatNobodyWantsAnyMoreLeavesItsPlaceToTheNext) {
+TEST_F(StreamThreadsTest, WhatNoCallerWantsAnyMoreLeavesItsPlaceToTheNext) {
   for (int i = 0; i < kOfCallerMax; ++i) EXPECT_TRUE(Enter("a"));
   for (int i = 0; i < 5; ++i) EXPECT_TRUE(threads_.Enter("a", nullptr, [] { return false; }));
   EXPECT_TRUE(Enter("a"));
