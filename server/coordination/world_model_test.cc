@@ -244,7 +244,7 @@ class Model {
     Process& process = next.processes[rank];
     Actions actions;
     const absl::Status status =
-        next.world.JoinAgain(rank, MemberOf(rank), rank, Told(process), actions);
+        next.world.JoinAgain(rank, MemberOf(rank), rank, ReportOf(process), actions);
     if (!status.ok()) {
       // The world is over, and the member learns it so.
       process.outcomes.push_back(std::make_shared<const Outcome>(
@@ -335,17 +335,17 @@ class Model {
     Visit(std::move(next), depth + 1);
   }
 
-  std::vector<Finished> Told(const Process& process) const {
-    std::vector<Finished> told;
-    for (const auto& each : process.finished) told.push_back(*each);
-    if (rules_.tells == Tells::kNothing) told.clear();
-    if (rules_.tells == Tells::kLastOnly && told.size() > 1) told = {told.back()};
-    for (Finished& each : told) {
+  std::vector<Finished> ReportOf(const Process& process) const {
+    std::vector<Finished> report;
+    for (const auto& each : process.finished) report.push_back(*each);
+    if (rules_.tells == Tells::kNothing) report.clear();
+    if (rules_.tells == Tells::kLastOnly && report.size() > 1) report = {report.back()};
+    for (Finished& each : report) {
       if (!rules_.tells_digests) each.digest.clear();
       if (rules_.keeps_payload || each.outcome.ending != Ending::kOk) continue;
       each.contribution.payload.Append(" again");
     }
-    return told;
+    return report;
   }
 
   // Answers go on their way. A refusal is one that the member did not deserve: it stays without.

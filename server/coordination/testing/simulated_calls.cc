@@ -65,7 +65,7 @@ bool WorldsSimulation::LeavesEarly(const Process& process) const {
 // The call, or the same again.
 void WorldsSimulation::SendCall(Process& process) {
   process.call = next_id_++;
-  process.asked = process.told;
+  process.asked = process.reports;
   const absl::Duration timeout = std::max(process.give_up - schedule_.now(), absl::Milliseconds(1));
   if (process.waits == Process::Waits::kStep) return SendStep(process, timeout);
   ToServer(process, [this, &process, call = process.call, caller = CallerOf(process), timeout,
@@ -116,25 +116,25 @@ Contribution WorldsSimulation::ContributionOf(const Process& process, uint64_t s
   return contribution;
 }
 
-// What the process tells of its rounds when it joins again.
-std::vector<Finished> WorldsSimulation::Told(const Process& process) const {
-  std::vector<Finished> told = process.finished;
-  if (broken_.last_round_only && told.size() > 1) told = {told.back()};
-  for (Finished& each : told) {
+// What the process reports of its rounds when it joins again.
+std::vector<Finished> WorldsSimulation::ReportOf(const Process& process) const {
+  std::vector<Finished> report = process.finished;
+  if (broken_.last_round_only && report.size() > 1) report = {report.back()};
+  for (Finished& each : report) {
     if (broken_.no_digests) each.digest.clear();
     if (broken_.other_payloads && each.outcome.ending == Ending::kOk) {
       each.contribution = ContributionOf(process, each.sequence);
     }
   }
-  return told;
+  return report;
 }
 
 void WorldsSimulation::OnResult(Process& process, uint64_t sequence, const Answer& answer) {
   if (const auto* refused = std::get_if<absl::Status>(&answer.with)) {
     return OnRefused(process, sequence, *refused);
   }
-  // It has told that it lacks this outcome, and others count on that: it asks again.
-  if (process.asked != process.told) {
+  // It has reported that it lacks this outcome, and others count on that: it asks again.
+  if (process.asked != process.reports) {
     if (process.in) SendCall(process);
     return;
   }
@@ -181,7 +181,7 @@ void WorldsSimulation::OnRefused(Process& process, uint64_t sequence, const absl
 void WorldsSimulation::OnStep(Process& process, const absl::StatusOr<AgreedStep>& step) {
   const std::string reason = step.ok() ? "OK" : ReasonOf(step.status());
   if (AsksAgain(reason)) return SendCallAgain(process);
-  if (process.asked != process.told) {
+  if (process.asked != process.reports) {
     if (process.in) SendCall(process);
     return;
   }

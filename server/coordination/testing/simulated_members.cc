@@ -74,14 +74,14 @@ void WorldsSimulation::Join(Process& process) {
 }
 
 void WorldsSimulation::JoinAgain(Process& process) {
-  ++process.told;
+  ++process.reports;
   Returned returned;
   returned.process.nonce = process.nonce;
   returned.process.host = absl::StrCat("host-", process.place);
   returned.epoch = process.epoch;
   returned.rank = process.rank;
   returned.size = process.size;
-  returned.finished = Told(process);
+  returned.finished = ReportOf(process);
   returned.agreed_step = process.agreed;
   ToServer(process, [this, &process, returned, session = process.session](Actions& actions) {
     server_.AddSession(session, process);

@@ -57,8 +57,8 @@ struct SimulatedProcess {
   bool has_agreed = false;
   enum class Waits { kNothing, kRound, kStep } waits = Waits::kNothing;
   CallId call = 0;
-  int told = 0;   // how often it told its rounds
-  int asked = 0;  // the same when it called
+  int reports = 0;  // how often it reported its rounds
+  int asked = 0;    // the same when it called
   absl::Time since;
   absl::Time give_up;
   int64_t step = 0;

@@ -72,7 +72,7 @@ class WorldsSimulation {
   void SendStep(Process& process, absl::Duration timeout);
   void SendCallAgain(Process& process);
   Contribution ContributionOf(const Process& process, uint64_t sequence) const;
-  std::vector<Finished> Told(const Process& process) const;
+  std::vector<Finished> ReportOf(const Process& process) const;
   void OnResult(Process& process, uint64_t sequence, const Answer& answer);
   void Keep(Process& process, uint64_t sequence, const std::string& digest, const Outcome& outcome);
   void OnRefused(Process& process, uint64_t sequence, const absl::Status& status);
