@@ -7,7 +7,7 @@ namespace {
 
 class ControllerLeaderTest : public ControllerTestWorld {};
 
-TEST_F(ControllerLeaderTest, NobodyIsWelcomedBeforeTheEpochIsOnDisk) {
+TEST_F(ControllerLeaderTest, NoWorkerIsWelcomedBeforeTheEpochIsOnDisk) {
   disk_stops_ = true;
   StartServer();
   const StreamId a = Attach("a");

@@ -206,7 +206,7 @@ TEST_F(ControllerStatesTest, ADeletionIsWaitedForAcrossARestart) {
   EXPECT_EQ(ReasonOf(delete_and_wait()), "NOT_FOUND");
 }
 
-TEST_F(ControllerStatesTest, TombstonesAreBoundedAndThoseThatNobodyWaitsForGoFirst) {
+TEST_F(ControllerStatesTest, TombstonesAreBoundedAndThoseThatWaitForNoHostGoFirst) {
   Tombstones tombstones({.states = 2, .hosts = 100});
   tombstones.Add({"s", "1"}, tombstones.Make({"a"}));
   tombstones.Add({"s", "2"}, tombstones.Make({"b"}));

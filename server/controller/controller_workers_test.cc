@@ -123,7 +123,7 @@ TEST_F(ControllerWorkersTest, AHeartbeatWithoutProgressIsNoSignOfLife) {
 }
 
 // The server was stopped for longer than lost_after: no worker was silent.
-TEST_F(ControllerWorkersTest, TheServersOwnPauseIsNobodysSilence) {
+TEST_F(ControllerWorkersTest, TheServersOwnPauseIsNoWorkersSilence) {
   options_.tick_interval = std::chrono::milliseconds(250);
   StartServer();
   const StreamId a = Attach("a");
@@ -159,7 +159,7 @@ TEST_F(ControllerWorkersTest, AStreamWithoutARegisterIsClosedAfterThirtySeconds)
 }
 
 // A tick alone tells that the server stood still; what comes before it must not see the time pass.
-TEST(OwnPauseTest, TimePassesForNobodyBeforeTheTickThatTellsOfAPause) {
+TEST(OwnPauseTest, TimePassesForNoWorkerBeforeTheTickThatReportsAPause) {
   using std::chrono::milliseconds;
   OwnPause pause(milliseconds(250));
   pause.Start(milliseconds(1000));
@@ -294,7 +294,7 @@ TEST_F(ControllerWorkersTest, AHostThatDialsAgainWhileItIsAdmittedKeepsItsLaterS
 
 // Otherwise the host would be attached without being known, and its shards would rely on an
 // unproven worker.
-TEST_F(ControllerWorkersTest, AHostThatIsForgottenWhileItIsAdmittedAttachesAnew) {
+TEST_F(ControllerWorkersTest, AHostThatIsForgottenWhileItIsAdmittedAttachesAgain) {
   options_.join_token_hashes = {HashSecret("token")};
   StartServer();
   v1::Register registration = Identity("a");

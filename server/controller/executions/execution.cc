@@ -305,7 +305,7 @@ void Execution::RecordIfQuiesced(ExecutionActions& out) {
 // changed since it was read, the memory was written in the meantime, and no link is to blame.
 void Execution::Explain(const std::string& host, const google::rpc::Status& found) {
   const std::string reason = ReasonOf(resource_.error());
-  if (reason == kStalled) stalled_.Said(host, GetErrorInfo(service::StatusFromProto(found)));
+  if (reason == kStalled) stalled_.Report(host, GetErrorInfo(service::StatusFromProto(found)));
   if (reason == "DIGEST_MISMATCH" && found.code() != 0)
     *resource_.mutable_error() = NamedBy(host, found);
 }

@@ -52,7 +52,7 @@ PeerTable Table(int hosts, const std::set<int>& nccl = {}) {
                    Named(nccl.empty() ? "" : "n"));
 }
 
-v1::Prepare ToldTo(const PeerTable& table, int host) {
+v1::Prepare PrepareFor(const PeerTable& table, int host) {
   v1::Prepare prepare;
   table.NameIn(prepare, host);
   return prepare;
@@ -67,18 +67,18 @@ std::string Names(const v1::Prepare& prepare) {
 
 TEST(PeerTableTest, NamesTheHostsThatItExchangesWithAndItself) {
   const PeerTable table = Table(5);
-  EXPECT_EQ(Names(ToldTo(table, 0)), "0 1");
-  const v1::Prepare told = ToldTo(table, 3);
-  EXPECT_EQ(Names(told), "2 3 4");
-  EXPECT_EQ(told.self(), 1);
-  EXPECT_EQ(told.hosts(), 5);
-  EXPECT_FALSE(told.has_communicators());
+  EXPECT_EQ(Names(PrepareFor(table, 0)), "0 1");
+  const v1::Prepare prepare = PrepareFor(table, 3);
+  EXPECT_EQ(Names(prepare), "2 3 4");
+  EXPECT_EQ(prepare.self(), 1);
+  EXPECT_EQ(prepare.hosts(), 5);
+  EXPECT_FALSE(prepare.has_communicators());
 }
 
 TEST(PeerTableTest, AHostThatExchangesNothingIsTheOnlyOneInItsTable) {
   const PeerTable table(Peers(3), {{1}, {0}, {}}, {true, true, true}, {});
-  EXPECT_EQ(Names(ToldTo(table, 2)), "2");
-  EXPECT_EQ(ToldTo(table, 2).self(), 0);
+  EXPECT_EQ(Names(PrepareFor(table, 2)), "2");
+  EXPECT_EQ(PrepareFor(table, 2).self(), 0);
 }
 
 // However many hosts the attempt has.
@@ -87,7 +87,7 @@ TEST(PeerTableTest, TheBytesOfAFlatMoveDoNotGrowWithTheHosts) {
     const PeerTable table = Table(hosts);
     size_t bytes = 0;
     for (int host = 0; host < hosts; ++host) {
-      bytes = std::max(bytes, ToldTo(table, host).ByteSizeLong());
+      bytes = std::max(bytes, PrepareFor(table, host).ByteSizeLong());
     }
     return bytes;
   };
@@ -104,9 +104,9 @@ TEST(PeerTableTest, OnlyThoseThatExchangeKnowTheTokensOfBoth) {
   std::vector<std::set<std::string>> known(hosts);
   std::vector<std::string> tokens;
   for (int host = 0; host < hosts; ++host) {
-    const v1::Prepare told = ToldTo(table, host);
-    tokens.push_back(told.peers(told.self()).token());
-    for (const v1::PeerEntry& peer : told.peers()) known[host].insert(peer.token());
+    const v1::Prepare prepare = PrepareFor(table, host);
+    tokens.push_back(prepare.peers(prepare.self()).token());
+    for (const v1::PeerEntry& peer : prepare.peers()) known[host].insert(peer.token());
   }
   for (int a = 0; a < hosts; ++a) {
     for (int b = 0; b < hosts; ++b) {
@@ -119,33 +119,33 @@ TEST(PeerTableTest, OnlyThoseThatExchangeKnowTheTokensOfBoth) {
 
 TEST(PeerTableTest, AnOlderWorkerIsToldAllHosts) {
   const PeerTable table(Peers(4), Chain(4), {true, false, true, true}, {});
-  const v1::Prepare told = ToldTo(table, 1);
-  EXPECT_EQ(Names(told), "0 1 2 3");
-  EXPECT_EQ(told.self(), 1);
-  EXPECT_EQ(told.hosts(), 0);
-  EXPECT_EQ(Names(ToldTo(table, 0)), "0 1");
+  const v1::Prepare prepare = PrepareFor(table, 1);
+  EXPECT_EQ(Names(prepare), "0 1 2 3");
+  EXPECT_EQ(prepare.self(), 1);
+  EXPECT_EQ(prepare.hosts(), 0);
+  EXPECT_EQ(Names(PrepareFor(table, 0)), "0 1");
 }
 
 TEST(PeerTableTest, WithoutKnowledgeOfExchangesAllHostsAreNamed) {
   const PeerTable table(Peers(3), {}, {true, true, true}, {});
-  EXPECT_EQ(Names(ToldTo(table, 2)), "0 1 2");
-  EXPECT_EQ(ToldTo(table, 2).hosts(), 0);
+  EXPECT_EQ(Names(PrepareFor(table, 2)), "0 1 2");
+  EXPECT_EQ(PrepareFor(table, 2).hosts(), 0);
 }
 
 TEST(PeerTableTest, HostsWithNcclFindEachOtherThroughTheFirst) {
   const PeerTable table = Table(8, {1, 2, 4, 7});
-  const v1::Prepare first = ToldTo(table, 1);
+  const v1::Prepare first = PrepareFor(table, 1);
   EXPECT_EQ(Names(first), "0 1 2 4 7");
   EXPECT_EQ(first.communicators().hosts(), 4);
   EXPECT_EQ(first.communicators().ranks(), 8);
   EXPECT_EQ(first.communicators().place(), 0);
-  const v1::Prepare last = ToldTo(table, 7);
+  const v1::Prepare last = PrepareFor(table, 7);
   EXPECT_EQ(Names(last), "1 6 7");
   EXPECT_EQ(last.communicators().place(), 3);
   EXPECT_EQ(last.peers(0).first_rank(), 0);
   EXPECT_EQ(last.peers(2).first_rank(), 6);
   EXPECT_EQ(last.communicators().among(), first.communicators().among());
-  EXPECT_EQ(Names(ToldTo(table, 5)), "4 5 6") << "has no NCCL";
+  EXPECT_EQ(Names(PrepareFor(table, 5)), "4 5 6") << "has no NCCL";
 }
 
 // The first host knows them all, every other one only it: all tables together grow with the hosts.
@@ -155,7 +155,7 @@ TEST(PeerTableTest, TheBytesOfCommunicatorsGrowWithTheHosts) {
     for (int host = 0; host < hosts; ++host) nccl.insert(host);
     const PeerTable table = Table(hosts, nccl);
     size_t entries = 0;
-    for (int host = 0; host < hosts; ++host) entries += ToldTo(table, host).peers_size();
+    for (int host = 0; host < hosts; ++host) entries += PrepareFor(table, host).peers_size();
     return entries;
   };
   EXPECT_LE(total(1000), 5u * 1000);
@@ -166,7 +166,7 @@ TEST(PeerTableTest, AnotherLifeOfAHostIsAnotherGroup) {
     std::vector<v1::PeerEntry> peers = Peers(2, {0, 1});
     peers[1].set_incarnation(incarnation);
     const PeerTable table(std::move(peers), Chain(2), {true, true}, Named("n"));
-    return ToldTo(table, 0).communicators().among();
+    return PrepareFor(table, 0).communicators().among();
   };
   EXPECT_EQ(among(1).size(), 32u);
   EXPECT_EQ(among(1), among(1));

@@ -8,21 +8,21 @@
 namespace remesh::server {
 namespace {
 
-constexpr size_t kSaidMax = 16;  // hosts, as in Quiesced
+constexpr size_t kReportedMax = 16;  // hosts, as in Quiesced
 
 std::set<std::string> NamesIn(const ErrorInfo& info, const std::string& key) {
   std::set<std::string> names;
   const auto found = info.metadata.find(key);
   if (info.reason != "LINK_STALLED" || found == info.metadata.end()) return names;
   for (const absl::string_view name : absl::StrSplit(found->second, ',', absl::SkipEmpty())) {
-    if (names.size() < kSaidMax && name.size() <= kHostNameMax) names.emplace(name);
+    if (names.size() < kReportedMax && name.size() <= kHostNameMax) names.emplace(name);
   }
   return names;
 }
 
 }  // namespace
 
-void StalledLinks::Said(const std::string& host, const ErrorInfo& info) {
+void StalledLinks::Report(const std::string& host, const ErrorInfo& info) {
   hosts_[host] = {NamesIn(info, "receives_from"), NamesIn(info, "sends_to")};
 }
 

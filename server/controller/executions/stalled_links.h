@@ -16,11 +16,11 @@ class StalledLinks {
  public:
   static constexpr size_t kNamedMax = 8;
 
-  // What `host` said, which replaces what it said before: an error of reason LINK_STALLED (see
+  // What `host` reports, which replaces what it reported before: an error of reason LINK_STALLED (see
   // Quiesced in worker.proto), or anything else if it waits for no host.
-  void Said(const std::string& host, const ErrorInfo& info);
+  void Report(const std::string& host, const ErrorInfo& info);
 
-  // "SENDER->RECEIVER", at most kNamedMax of them. Links to hosts that have said nothing are
+  // "SENDER->RECEIVER", at most kNamedMax of them. Links to hosts that have reported nothing are
   // missing.
   std::set<std::string> Named() const;
 

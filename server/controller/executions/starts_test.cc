@@ -245,7 +245,7 @@ TEST_F(LosingStartsTest, OfAPlanItIsRefused) {
   EXPECT_EQ(GetErrorInfo(Replies(1).at(0).status()).metadata["field"], "lose_absent_hosts");
 }
 
-TEST_F(LosingStartsTest, AHostThatIsLostMeanwhileIsPlannedAround) {
+TEST_F(LosingStartsTest, AHostThatIsLostWhileTheMoveIsPlannedIsPlannedAround) {
   starts_.Start(1, Losing(), now_, out_);
   Lose(2);
   EXPECT_FALSE(PlanAsAsked().has_value());
@@ -256,7 +256,7 @@ TEST_F(LosingStartsTest, AHostThatIsLostMeanwhileIsPlannedAround) {
   EXPECT_TRUE(PlanAsAsked().has_value());
 }
 
-TEST_F(LosingStartsTest, AHostThatComesBackMeanwhileStaysBehind) {
+TEST_F(LosingStartsTest, AHostThatComesBackWhileTheMoveIsPlannedStaysBehind) {
   Lose(2);
   starts_.Start(1, Losing(), now_, out_);
   Attach("b");

@@ -61,7 +61,8 @@ class LeadershipTest : public testing::Test {
     past.ends["before"] = 5;
     return past;
   }
-  static v1::Register Told(const std::string& leadership, uint64_t sequence, uint64_t epoch = 0) {
+  static v1::Register RegisterWith(const std::string& leadership, uint64_t sequence,
+                                   uint64_t epoch = 0) {
     v1::Register registration;
     registration.set_host("a");
     registration.mutable_position()->set_leadership(leadership);
@@ -93,24 +94,24 @@ TEST_F(LeadershipTest, LeadsByAnEpochThatIsOnDisk) {
 }
 
 TEST_F(LeadershipTest, AHigherEpochIsUsedWhenItIsAdopted) {
-  ASSERT_TRUE(leadership_.RaiseEpoch(Told("", 0, 9), records_).ok());
+  ASSERT_TRUE(leadership_.RaiseEpoch(RegisterWith("", 0, 9), records_).ok());
   EXPECT_EQ(records_.size(), 1u);
   EXPECT_EQ(leadership_.epoch(), 4u);
   EXPECT_EQ(leadership_.highest_epoch(), 10u);
   leadership_.Adopt(10);
   EXPECT_EQ(leadership_.epoch(), 10u);
-  EXPECT_EQ(leadership_.RaiseEpoch(Told("", 0, ~uint64_t{0}), records_).code(),
+  EXPECT_EQ(leadership_.RaiseEpoch(RegisterWith("", 0, ~uint64_t{0}), records_).code(),
             absl::StatusCode::kInvalidArgument);
 }
 
 // Regression: one worker that claimed a transaction of the future stopped all decisions, even under
 // --accept-older-journal.
-TEST_F(LeadershipTest, NobodyWasToldWhatThisLeadershipHasNotWritten) {
-  v1::JournalPosition told = Told("ours", 1'000'000).position();
-  EXPECT_EQ(leadership_.CheckPosition(told).code(), absl::StatusCode::kInvalidArgument);
-  told.set_sequence(0);
-  EXPECT_TRUE(leadership_.CheckPosition(told).ok());
-  EXPECT_TRUE(leadership_.CheckPosition(Told("another", 1'000'000).position()).ok());
+TEST_F(LeadershipTest, NoWorkerCanHaveSeenWhatThisLeadershipHasNotWritten) {
+  v1::JournalPosition position = RegisterWith("ours", 1'000'000).position();
+  EXPECT_EQ(leadership_.CheckPosition(position).code(), absl::StatusCode::kInvalidArgument);
+  position.set_sequence(0);
+  EXPECT_TRUE(leadership_.CheckPosition(position).ok());
+  EXPECT_TRUE(leadership_.CheckPosition(RegisterWith("another", 1'000'000).position()).ok());
 }
 
 TEST_F(LeadershipTest, AJournalWithoutFilesStopsAllDecisions) {
@@ -119,16 +120,16 @@ TEST_F(LeadershipTest, AJournalWithoutFilesStopsAllDecisions) {
   EXPECT_TRUE(leadership_.behind());
   EXPECT_TRUE(leadership_.journal_lost());
   EXPECT_EQ(GetErrorInfo(leadership_.CheckMayChange()).reason, "JOURNAL_LOST");
-  EXPECT_FALSE(leadership_.OnProvenHost(Told("before", 4), records_, out_));
+  EXPECT_FALSE(leadership_.OnProvenHost(RegisterWith("before", 4), records_, out_));
 }
 
 TEST_F(LeadershipTest, OneWhoWasToldOfALaterJournalStopsAllDecisions) {
-  EXPECT_TRUE(leadership_.OnProvenHost(Told("before", 4), records_, out_));
+  EXPECT_TRUE(leadership_.OnProvenHost(RegisterWith("before", 4), records_, out_));
   EXPECT_TRUE(leadership_.CheckMayChange().ok());
-  EXPECT_FALSE(leadership_.OnProvenHost(Told("another", 1), records_, out_));
+  EXPECT_FALSE(leadership_.OnProvenHost(RegisterWith("another", 1), records_, out_));
   EXPECT_TRUE(leadership_.behind());
   EXPECT_EQ(GetErrorInfo(leadership_.CheckMayChange()).reason, "JOURNAL_BEHIND");
-  EXPECT_FALSE(leadership_.OnProvenHost(Told("before", 4), records_, out_));
+  EXPECT_FALSE(leadership_.OnProvenHost(RegisterWith("before", 4), records_, out_));
   v1::AttachResponse command;
   leadership_.Sign(command);
   EXPECT_FALSE(command.has_position());

@@ -172,7 +172,7 @@ TEST_F(MembershipTest, AHostThatBringsAllNicsAboveTheirSumIsRefused) {
   Attach(Endless("e"), /*vouched=*/true);
 }
 
-TEST_F(MembershipTest, WhileTheJournalIsBehindNobodyIsCommanded) {
+TEST_F(MembershipTest, WhileTheJournalIsBehindNoWorkerIsCommanded) {
   Attach("a");
   v1::AttachResponse command;
   command.mutable_retire();

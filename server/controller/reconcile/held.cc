@@ -77,8 +77,8 @@ Verdict JudgeByGeneration(const std::string& host, const StateEntry& state,
 }
 
 // As Judge(), but `newer` is as the manifest says.
-Verdict JudgeAsSaid(const std::string& host, const v1::StateManifest& manifest,
-                    const HeldView& view, const v1::Execution* writer) {
+Verdict JudgeByManifest(const std::string& host, const v1::StateManifest& manifest,
+                        const HeldView& view, const v1::Execution* writer) {
   if (view.tombstones.contains({manifest.state(), manifest.state_uid()})) {
     return {.kind = Kind::kForget};
   }
@@ -102,7 +102,7 @@ Verdict JudgeAsSaid(const std::string& host, const v1::StateManifest& manifest,
 Verdict Judge(const std::string& host, const v1::StateManifest& manifest, const HeldView& view) {
   const v1::Execution* writer =
       manifest.execution().empty() ? nullptr : view.execution(manifest.execution());
-  Verdict verdict = JudgeAsSaid(host, manifest, view, writer);
+  Verdict verdict = JudgeByManifest(host, manifest, view, writer);
   if (!verdict.newer || view.replaced_later) return verdict;
   const StateEntry& state = *view.states.Find(manifest.state());
   verdict.newer =

@@ -39,7 +39,7 @@ TEST_F(StatesTest, NoCallerIsToldOfAStateBeforeItCanBeFound) {
   EXPECT_EQ(Replies(2).at(0).status().code(), absl::StatusCode::kAlreadyExists);
 }
 
-TEST_F(StatesTest, WhereNobodyIsAttachedNothingIsCreated) {
+TEST_F(StatesTest, WhereNoWorkerIsAttachedNothingIsCreated) {
   EXPECT_FALSE(states_.Create(1, Asked({"a"}), now_, out_).has_value());
   EXPECT_EQ(GetErrorInfo(Replies(1).at(0).status()).reason, "HOST_NOT_ATTACHED");
 }

@@ -30,7 +30,7 @@ TEST(DeviceIdsTest, WhatIsWrittenIsReadBack) {
   EXPECT_EQ(*next.OwnerOf(2), "b");
 }
 
-TEST(DeviceIdsTest, WhatAStateNamesIsAssignedToNobody) {
+TEST(DeviceIdsTest, WhatAStateNamesIsAssignedToNoHost) {
   auto placed = std::make_shared<PlacedState>();
   placed->hosts["own"].devices.device_ids = {0, 2};
   Restored restored;
@@ -41,7 +41,7 @@ TEST(DeviceIdsTest, WhatAStateNamesIsAssignedToNobody) {
   EXPECT_EQ(ids.Assign("a", 2, Free, Known, records), (Ids{1, 3}));
 }
 
-TEST(DeviceIdsTest, HostsThatNobodyKnowsMakeRoomAndTheirIdsStayUnused) {
+TEST(DeviceIdsTest, UnknownHostsMakeRoomAndTheirIdsStayUnused) {
   DeviceIds ids(/*kept_max=*/10);
   std::vector<Record> records;
   for (int i = 0; i < 100; ++i) {

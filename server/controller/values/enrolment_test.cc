@@ -143,19 +143,19 @@ TEST_F(EnrolmentTest, WhoResetsOrForgetsAHostIsAnsweredWhenThatIsDurable) {
 
 // Regression: the next worker was taken for the host, although the host was alive, and its worker
 // ended.
-TEST_F(EnrolmentTest, AHostThatIsResetWhileItIsAdmittedProvesItselfAnew) {
+TEST_F(EnrolmentTest, AHostThatIsResetWhileItIsAdmittedProvesItselfAgain) {
   Attach("a");
   Create({"a"});
   StartServer();
   disk_stops_ = true;
-  const StreamId reset_meanwhile = Attach("a");
+  const StreamId reset_stream = Attach("a");
   v1::ResetWorkerRequest reset;
   reset.set_name("workers/a");
   const CallId asked = Ask(reset);
   disk_stops_ = false;
   Write();
   EXPECT_TRUE(replies_.at(asked).ok());
-  EXPECT_EQ(Refused(reset_meanwhile), "WORKER_RESET");  // was: attached, without a secret
+  EXPECT_EQ(Refused(reset_stream), "WORKER_RESET");  // was: attached, without a secret
   const StreamId a = Attach("a");
   EXPECT_EQ(Refused(Attach(WithOtherSecret(Identity("a")))), "HOST_SECRET");
   EXPECT_EQ(Refused(a), "");
@@ -302,7 +302,7 @@ TEST_F(EnrolmentTest, AssignedAndOwnDeviceIdsDoNotCollide) {
   EXPECT_EQ(Refused(Attach(thief)), "DEVICE_ID_TAKEN");
 }
 
-TEST_F(EnrolmentTest, AForgottenHostsDeviceIdsGoToNobody) {
+TEST_F(EnrolmentTest, AForgottenHostsDeviceIdsGoToNoOtherHost) {
   UseTokens();
   v1::Register a = WithoutIds("a", 2);
   a.set_join_token("open sesame");

@@ -62,7 +62,7 @@ v1::Worker NumberedWorker(int number) {
   return worker;
 }
 
-TEST(PaginationTest, PagesHoldEveryEntryOnceWhateverIsRemovedMeanwhile) {
+TEST(PaginationTest, PagesHoldEveryEntryOnceWhateverIsRemovedBetweenThem) {
   std::map<std::string, int> entries;
   for (int i = 0; i < 10; ++i) entries["k" + std::to_string(i)] = i;
   std::vector<int> seen;
