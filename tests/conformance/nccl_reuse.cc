@@ -354,7 +354,7 @@ TEST_P(NcclReuse, AwaitedTheyStayUntilTheyAreUsedOrDropped) {
 }
 
 // Nothing that frees works on a device beside windows: NCCL would wait for them.
-TEST_P(NcclReuse, NobodyConnectsBeforeWhatWasDroppedIsFreed) {
+TEST_P(NcclReuse, NoHostConnectsBeforeWhatWasDroppedIsFreed) {
   Move(Named("x", false));
   setenv("REMESH_FAKE_NCCL_ABORT_MS", "100", 1);
   Attempt& attempt = New();

@@ -115,7 +115,7 @@ class AgentCommunicatorsTest : public AgentTest {
     Transfer();
     Verify();
   }
-  v1::KeptCommunicators SaidOfHost0() {
+  v1::KeptCommunicators KeptByHost0() {
     Command(0, [&](v1::AttachResponse& c) { SetCommit(c); });
     const auto said = hosts_[0]->WaitFor(v1::AttachRequest::kCommitted);
     return said ? said->committed().communicators() : v1::KeptCommunicators();
@@ -137,7 +137,7 @@ class AgentCommunicatorsTest : public AgentTest {
 
 TEST_F(AgentCommunicatorsTest, CommittedSaysWhatIsKeptAndForHowLong) {
   UntilVerified("x", false);
-  const v1::KeptCommunicators said = SaidOfHost0();
+  const v1::KeptCommunicators said = KeptByHost0();
   EXPECT_EQ(said.name(), "x");
   EXPECT_EQ(said.kept_for().seconds(), 90);
   EXPECT_TRUE(Within20Seconds([](Lastings& lastings) { return lastings.kept == 1; }));
@@ -150,13 +150,13 @@ TEST_F(AgentCommunicatorsTest, CommittedSaysWhatIsKeptAndForHowLong) {
 
 TEST_F(AgentCommunicatorsTest, APlannerThatNamesNoneHearsOfNone) {
   UntilVerified("", false);
-  EXPECT_EQ(SaidOfHost0().name(), "");
+  EXPECT_EQ(KeptByHost0().name(), "");
 }
 
 TEST_F(AgentCommunicatorsTest, WhatDoesNotRestIsNotSaidToBeKept) {
   lastings_[0].rests = false;
   UntilVerified("x", false);
-  EXPECT_EQ(SaidOfHost0().name(), "");
+  EXPECT_EQ(KeptByHost0().name(), "");
 }
 
 TEST_F(AgentCommunicatorsTest, WhatRestsIsNotKeptWhenTheAttemptEndsBadly) {
@@ -180,7 +180,7 @@ TEST_F(AgentCommunicatorsTest, ThoseThatAreGoneFailTheAttemptAndTheSourceStays) 
   for (auto& host : hosts_) EXPECT_TRUE(host->Right(*host->GetShards(1)));
   ++attempt_;
   UntilVerified("y", false);
-  EXPECT_EQ(SaidOfHost0().name(), "y");
+  EXPECT_EQ(KeptByHost0().name(), "y");
 }
 
 // Regression test: reserving took longer than connections are kept, so the attempt that was to use
@@ -195,9 +195,9 @@ TEST_F(AgentCommunicatorsTest, ThoseThatAPrepareNamesAreAwaited) {
       << "no command will name them again";
 }
 
-TEST_F(AgentCommunicatorsTest, ThoseThatAreMadeAnewAreNotAwaited) {
+TEST_F(AgentCommunicatorsTest, ThoseThatAreMadeAgainAreNotAwaited) {
   UntilVerified("x", false);
-  EXPECT_EQ(SaidOfHost0().name(), "x");
+  EXPECT_EQ(KeptByHost0().name(), "x");
   EXPECT_TRUE(Within20Seconds([](Lastings& lastings) { return lastings.kept == 1; }));
   std::lock_guard lock(lastings_[0].mutex);
   EXPECT_TRUE(lastings_[0].awaited.empty());

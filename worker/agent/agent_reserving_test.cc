@@ -240,7 +240,7 @@ class AgentLingeringTest : public AgentTest {
 
 // Regression: a state that was made again at once was refused as one that may not be freed
 // (STALE_SHARDS).
-TEST_F(AgentLingeringTest, AStateThatIsMadeAnewWaitsUntilTheOldOneIsForgotten) {
+TEST_F(AgentLingeringTest, AStateThatIsMadeAgainWaitsUntilTheOldOneIsForgotten) {
   ReadyToMove();
   Prepared();
   Transfer();

@@ -58,9 +58,9 @@ class AgentSourcesTest : public TestDevicesTest {
   int Open(int h) { return open(Path(h).c_str(), O_RDWR | O_CLOEXEC); }
 };
 
-TEST_F(AgentSourcesTest, WhatNobodyElseCanHaveWrittenIsNotReadAgain) {
+TEST_F(AgentSourcesTest, WhatNoOtherProcessCanHaveWrittenIsNotReadAgain) {
   ReadyToMove();
-  if (!MappedFile::Open(Path(0), 1)->HeldByNobodyElse().ok())
+  if (!MappedFile::Open(Path(0), 1)->HeldByNoOther().ok())
     GTEST_SKIP() << "no leases on " << directory_;
   Prepared();
   Transfer();
@@ -79,7 +79,7 @@ TEST_F(AgentSourcesTest, WhatATrainerHasOpenIsReadAgain) {
   Commit();
 }
 
-TEST_F(AgentSourcesTest, WhatATrainerOpenedMeanwhileIsReadAgain) {
+TEST_F(AgentSourcesTest, WhatATrainerOpenedDuringTheTransferIsReadAgain) {
   ReadyToMove();
   Prepared();
   Transfer();

@@ -198,7 +198,7 @@ TEST_F(AgentTest, AWorkerThatEndsTakesPartInNothingNewAndSaysSoOfWhatRuns) {
   EXPECT_NE(failed->failed().error().DebugString().find("WORKER_STOPS"), std::string::npos);
 }
 
-TEST_F(AgentTest, NobodyWaitsForMemoryThatIsBeingReserved) {
+TEST_F(AgentTest, NoCallWaitsForMemoryThatIsBeingReserved) {
   ReadyToMove();
   absl::Notification go;
   hosts_[0]->files.Post([&] { go.WaitForNotification(); });
@@ -256,7 +256,7 @@ TEST_F(AgentTest, APlanWithoutADigestIsExecutedAndCounted) {
   for (auto& host : hosts_) EXPECT_EQ(host->plans_not_compared(), 1);
 }
 
-TEST_F(AgentTest, ATrainerThatWritesMeanwhileIsCaught) {
+TEST_F(AgentTest, ATrainerThatWritesDuringAMoveIsCaught) {
   ReadyToMove();
   Prepared();
   Transfer();
@@ -278,14 +278,14 @@ class AgentLinkTest : public AgentTest {
     tap_ = {.spoil = true};
     StartBoth();
   }
-  std::string FoundByTheOrigin(bool writes_meanwhile) {
+  std::string FoundByTheOrigin(bool writes) {
     ReadyToMove();
     Prepared();
     for (int h = 0; h < 2; ++h) Grant(h);
     const auto failed = hosts_[0]->WaitFor(v1::AttachRequest::kFailed);
     if (!failed) return "did not fail";
     EXPECT_EQ(GetErrorInfo(StatusFromProto(failed->failed().error())).reason, "DIGEST_MISMATCH");
-    if (writes_meanwhile) {
+    if (writes) {
       auto shards = hosts_[1]->GetShards(1);
       auto file = *MappedFile::Open(shards->shards(0).path(), shards->shards(0).bytes());
       for (std::byte& byte : file.bytes()) byte ^= std::byte{1};
@@ -300,12 +300,12 @@ class AgentLinkTest : public AgentTest {
   }
 };
 
-TEST_F(AgentLinkTest, AnOriginWhoseSourceIsUnchangedBlamesNobody) {
-  EXPECT_EQ(FoundByTheOrigin(/*writes_meanwhile=*/false), "OK");
+TEST_F(AgentLinkTest, AnOriginWhoseSourceIsUnchangedBlamesNoTrainer) {
+  EXPECT_EQ(FoundByTheOrigin(/*writes=*/false), "OK");
 }
 
 TEST_F(AgentLinkTest, AnOriginWhoseSourceWasWrittenSaysSo) {
-  EXPECT_EQ(FoundByTheOrigin(/*writes_meanwhile=*/true), "SOURCE_MODIFIED");
+  EXPECT_EQ(FoundByTheOrigin(/*writes=*/true), "SOURCE_MODIFIED");
 }
 
 }  // namespace

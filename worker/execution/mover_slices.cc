@@ -322,7 +322,7 @@ void Mover::Verify() {
   if (group_ != nullptr && group_->Rest() && events_.rests) events_.rests();
   checking_ = true;
   if (!MemoryHolds() || !CheckTwins()) return;
-  if (writes_ && writes_->NobodyWrote()) checked_.clear();
+  if (writes_ && writes_->NoOtherProcessWrote()) checked_.clear();
   CheckSources();
 }
 

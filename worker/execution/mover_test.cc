@@ -232,7 +232,7 @@ TEST_P(MoverTest, SpoiledBytesAreCaughtOnArrival) {
   for (auto& host : hosts_) ExpectElements(*host, host->source());
 }
 
-TEST_P(MoverTest, ASourceWrittenMeanwhileIsCaught) {
+TEST_P(MoverTest, ASourceWrittenDuringTheTransferIsCaught) {
   Start(RowsToColumns(2, 2));
   ASSERT_TRUE(Transfer());
   std::vector<std::byte> bytes = hosts_[1]->Read(hosts_[1]->source(), 0);

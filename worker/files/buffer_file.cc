@@ -155,7 +155,7 @@ absl::Status MappedFile::CheckWhole() const {
   return whole ? absl::OkStatus() : Truncated(path_, bytes);
 }
 
-absl::StatusOr<bool> MappedFile::HeldByNobodyElse() const {
+absl::StatusOr<bool> MappedFile::HeldByNoOther() const {
   // If somebody opens the file in this moment, the kernel sends a signal. SIGURG does nothing
   // unless the process asks for it.
   fcntl(fd_, F_SETSIG, SIGURG);

@@ -67,11 +67,11 @@ class MappedFile {
   // do those that the kernel itself still reads, for a sendfile() of a closed descriptor.
   // UNIMPLEMENTED (NO_LEASE) if the kernel cannot tell. Only a tmpfs is reliable: on an overlay the
   // lease does not see mappings. REQUIRES: Open() made this object.
-  absl::StatusOr<bool> HeldByNobodyElse() const;
+  absl::StatusOr<bool> HeldByNoOther() const;
   // Lets the inotify instance report `events` of the file from now on, by
   // whatever name it is reached. Returns the watch's number in the instance;
   // RESOURCE_EXHAUSTED if the kernel has no more watches to give, another error
-  // if it cannot watch the file. REQUIRES: as HeldByNobodyElse().
+  // if it cannot watch the file. REQUIRES: as HeldByNoOther().
   absl::StatusOr<int> Report(int inotify, uint32_t events) const;
   // The address by which `device` reaches the bytes. The file is registered with each device once,
   // and again only if it may have other pages than before: a trainer that rewrites a file may give

@@ -105,7 +105,7 @@ TEST_F(TruncationGuardTest, ThreadsMayMeetItAtOnce) {
   }
 }
 
-TEST_F(TruncationGuardTest, WhatNobodyGuardsStillEndsTheProcess) {
+TEST_F(TruncationGuardTest, WhatNoGuardCoversStillEndsTheProcess) {
   std::vector<std::byte> own(4096);
   const TruncationGuard guard(own);
   EXPECT_DEATH(raise(SIGBUS), "");

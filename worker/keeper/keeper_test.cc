@@ -162,7 +162,7 @@ TEST_F(KeeperTest, GarbageEndsNothing) {
   EXPECT_TRUE(client.Find("x").ok());
 }
 
-TEST_F(KeeperTest, ManyIdleConnectionsKeepNobodyOut) {
+TEST_F(KeeperTest, ManyIdleConnectionsKeepNoClientOut) {
   std::vector<Fd> idle;
   for (size_t i = 0; i < 2 * PacketServer::kConnectionsMax; ++i) {
     auto connection = ConnectForPackets(path_);
@@ -248,7 +248,7 @@ TEST_F(KeeperTest, NewcomersDoNotWaitForEveryPacketOfOthers) {
   EXPECT_LE(answered_when_all_in, 2);
 }
 
-TEST_F(KeeperTest, AnswersThatNobodyReadsHoldFewDescriptors) {
+TEST_F(KeeperTest, AnswersThatNoClientReadsHoldFewDescriptors) {
   constexpr int kQuestions = 100;
   const auto handle = std::make_shared<const Fd>(Memory(1));
   absl::Notification all_asked;
@@ -314,19 +314,19 @@ class SlowCloseTest : public testing::Test {
   Fd holding_, peer_;
 };
 
-TEST_F(SlowCloseTest, ADescriptorThatNobodyAskedForHoldsUpNobody) {
+TEST_F(SlowCloseTest, ADescriptorThatWasNotAskedForHoldsUpNoClient) {
   SendDescriptors(peer_, {socket_.slow.get()});
   Go();
   EXPECT_TRUE(Ask(Connected(path_)).ok());
 }
 
-TEST_F(SlowCloseTest, DescriptorsThatAreTooManyHoldUpNobody) {
+TEST_F(SlowCloseTest, DescriptorsThatAreTooManyHoldUpNoClient) {
   SendDescriptors(peer_, {socket_.slow.get(), STDERR_FILENO});
   Go();
   EXPECT_TRUE(Ask(Connected(path_)).ok());
 }
 
-TEST_F(SlowCloseTest, ADescriptorThatIsNeverReceivedHoldsUpNobody) {
+TEST_F(SlowCloseTest, ADescriptorThatIsNeverReceivedHoldsUpNoClient) {
   ASSERT_TRUE(SendPacket(peer_.get(), std::string(10'000, 'z'), -1).ok());  // too large
   SendDescriptors(peer_, {socket_.slow.get()});
   Go();
@@ -363,7 +363,7 @@ TEST_F(SlowCloseTest, DescriptorsThatCannotBeClosedStayFew) {
   EXPECT_TRUE(Ask(Connected(path_)).ok());
 }
 
-TEST_F(KeeperTest, UpkeepIsDoneThoughNobodySpeaks) {
+TEST_F(KeeperTest, UpkeepIsDoneThoughNoClientAsks) {
   absl::Notification third;
   int calls = 0;
   const auto upkeep = [&] {
@@ -404,7 +404,7 @@ class HeldConnectionTest : public testing::Test {
   Fd held_;
 };
 
-TEST_F(HeldConnectionTest, ItsEndIsTold) {
+TEST_F(HeldConnectionTest, ItsEndIsReported) {
   EXPECT_TRUE(Ask(held_).ok());
   EXPECT_FALSE(ends_.HasBeenNotified());
   held_.Reset();
@@ -420,12 +420,12 @@ TEST_F(HeldConnectionTest, ItMakesNoRoomForOthers) {
   EXPECT_FALSE(ends_.HasBeenNotified());
 }
 
-TEST_F(HeldConnectionTest, TheServersOwnEndIsNotToldOfIt) {
+TEST_F(HeldConnectionTest, TheServersOwnEndIsNotReported) {
   server_ = nullptr;
   EXPECT_FALSE(ends_.HasBeenNotified());
 }
 
-TEST_F(HeldConnectionTest, ItsEndIsToldThoughNobodyIsHeard) {
+TEST_F(HeldConnectionTest, ItsEndIsReportedThoughNoConnectionIsRead) {
   const int before = OpenFiles();
   LingeringSocket socket = NewLingeringSocket();
   const Fd slow = Connected(path_), first = Connected(path_), second = Connected(path_);

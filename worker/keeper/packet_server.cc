@@ -26,7 +26,7 @@ constexpr int kUnreadBytesMax = PacketServer::kPacketBytesMax;
 // Limit on descriptors that wait to be closed. Above it this process must not receive more, so it
 // reads no connection.
 constexpr size_t kClosingMax = 256;
-constexpr uid_t kNobody = static_cast<uid_t>(-1);
+constexpr uid_t kNoUser = static_cast<uid_t>(-1);
 
 }  // namespace
 
@@ -145,7 +145,7 @@ bool PacketServer::AcceptOne() {
   if (errno == EINTR || errno == ECONNABORTED) return true;
   // No descriptor or no memory is left. The user of the waiting connection is not known yet, and
   // the listener stays readable.
-  if (!connections_.empty()) DropOldestOfBusiest(kNobody);
+  if (!connections_.empty()) DropOldestOfBusiest(kNoUser);
   usleep(kPauseMicros);
   return false;
 }

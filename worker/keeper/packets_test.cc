@@ -29,7 +29,7 @@ TEST(PacketsTest, BytesAndDescriptorArriveTogether) {
   EXPECT_FALSE(second->fd);
 }
 
-TEST(PacketsTest, DescriptorsThatNobodyAskedForAreClosed) {
+TEST(PacketsTest, DescriptorsThatWereNotAskedForAreClosed) {
   auto [a, b] = Pair();
   const int before = OpenFiles();
   SendDescriptors(a, {0, 1, 2});

@@ -63,7 +63,7 @@ class HandleSocketTest : public ::testing::Test {
   std::unique_ptr<PacketServer> server_;
 };
 
-TEST_F(HandleSocketTest, WhatNobodyTakesIsClosedThoughNobodyAsks) {
+TEST_F(HandleSocketTest, WhatNoCallTakesIsClosedThoughNoClientAsks) {
   Pipe old = NewPipe(), later = NewPipe();
   const absl::Time begin = absl::Now() - HandleTable::kBroughtAge;
   handles_.Bring(std::move(old.writer), 1, begin);
@@ -129,7 +129,7 @@ TEST_F(HandleSocketTest, ALeaseStandsAsLongAsItsConnection) {
   EXPECT_EQ(handles_.leases().Find(token), nullptr);
 }
 
-TEST_F(HandleSocketTest, WhatIsNoLeaseIsHeldByNobody) {
+TEST_F(HandleSocketTest, WhatIsNoLeaseIsNotHeld) {
   Serve();
   const auto connection = ConnectForPackets(directory_ + "/s" + kHandlesSuffix);
   ASSERT_TRUE(connection.ok()) << connection.status();
@@ -138,7 +138,7 @@ TEST_F(HandleSocketTest, WhatIsNoLeaseIsHeldByNobody) {
 }
 
 // A trainer whose connection has ended for another reason asks by a new one.
-TEST(LeaseTableTest, AnEndedLeaseIsHeldUntilNobodyHoldsIt) {
+TEST(LeaseTableTest, AnEndedLeaseIsHeldUntilItsLastUserLetsGo) {
   LeaseTable leases;
   const std::string token = *leases.Begin(1);
   std::shared_ptr<const Lease> user = leases.Find(token);

@@ -189,7 +189,7 @@ class LendingCallsTest : public ::testing::Test {
   std::unique_ptr<v1::LocalService::Stub> stub_;
 };
 
-TEST_F(LendingCallsTest, NobodyLendsByAnotherUsersLease) {
+TEST_F(LendingCallsTest, NoTrainerLendsByAnotherUsersLease) {
   if (getuid() != 0) GTEST_SKIP() << "only root may become another user";
   const Fd others = ConnectAs(kAnotherUser, HandlesPath());
   const absl::Status refused = Lend(Request(lender_.handle(), Lease(others)));
@@ -204,7 +204,7 @@ TEST_F(LendingCallsTest, NobodyLendsByAnotherUsersLease) {
 
 // Opening an allocation takes milliseconds, and a trainer may lend thousands. The worker answered
 // no call in the meantime, not even the planner's Abort.
-TEST_F(LendingCallsTest, NobodyWaitsWhileMemoryIsOpened) {
+TEST_F(LendingCallsTest, NoCallWaitsWhileMemoryIsOpened) {
   const Fd own = Connect();
   const std::string lease = Lease(own);
   std::thread lending = LendSlowly(Request(lender_.handle(), lease), [](const absl::Status& lent) {
@@ -218,7 +218,7 @@ TEST_F(LendingCallsTest, NobodyWaitsWhileMemoryIsOpened) {
   EXPECT_TRUE(Unseal().ok());
 }
 
-TEST_F(LendingCallsTest, NobodyWaitsWhileMemoryIsClosed) {
+TEST_F(LendingCallsTest, NoCallWaitsWhileMemoryIsClosed) {
   const Fd own = Connect();
   const std::string lease = Lease(own);
   ASSERT_TRUE(Lend(Request(lender_.handle(), lease)).ok());

@@ -260,7 +260,7 @@ TEST_F(LendingTest, AWorkerWithoutDevicesOpensNoAllocation) {
   EXPECT_THAT(std::string(Refusal(request).message()), HasSubstr("memories[0].kind"));
 }
 
-TEST_F(LendingTest, NobodyWaitsUntilWhatIsRefusedIsClosed) {
+TEST_F(LendingTest, NoCallWaitsUntilWhatIsRefusedIsClosed) {
   LingeringSocket socket = NewLingeringSocket();
   const v1::LendRequest request = Request(std::move(socket.slow));
   EXPECT_TRUE(EndsBefore(std::move(socket),

@@ -30,7 +30,7 @@ KeptFiles::~KeptFiles() {
 
 // Whether no other process holds the file at `path`. Counts the reason if not.
 bool KeptFiles::Free(const MappedFile& file, const std::string& path) {
-  const absl::StatusOr<bool> alone = file.HeldByNobodyElse();
+  const absl::StatusOr<bool> alone = file.HeldByNoOther();
   if (!alone.ok()) ++counts_->no_lease_support;
   if (!alone.ok()) return false;
   const bool free = *alone && file.IsOnlyAt(path);

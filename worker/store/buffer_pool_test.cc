@@ -168,7 +168,7 @@ TEST_F(BufferPoolTest, WhatATrainerCutShortIsNotTaken) {
   EXPECT_EQ(store_->recycling().recycled, 0);
 }
 
-TEST_F(BufferPoolTest, AnotherSizeIsMadeAnew) {
+TEST_F(BufferPoolTest, MemoryOfAnotherSizeIsNew) {
   Written(1, 'x');
   store_->Recycle(kState, 1);
   ASSERT_TRUE(store_->Create(Whole(2, "uid", 9 * 4096), v1::SHARD_PHASE_PREPARED).ok());

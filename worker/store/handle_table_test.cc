@@ -72,7 +72,7 @@ TEST(HandleTableTest, OfUsersWhoHaveAsManyTheNewcomerLoses) {
   for (uid_t uid = 1; uid < 5; ++uid) EXPECT_TRUE(table.Take(firsts[uid], now)) << uid;
 }
 
-TEST(HandleTableTest, WhatNobodyTakesIsClosedInTime) {
+TEST(HandleTableTest, WhatNoCallTakesIsClosedInTime) {
   HandleTable table;
   const absl::Time now = absl::Now();
   int ends[2];
@@ -89,7 +89,7 @@ TEST(HandleTableTest, WhatNobodyTakesIsClosedInTime) {
   EXPECT_EQ(poll(&gone, 1, 10'000), 1);  // and is soon gone
 }
 
-TEST(HandleTableTest, NobodyWaitsUntilWhatNobodyTookIsClosed) {
+TEST(HandleTableTest, NoCallWaitsUntilWhatWasNotTakenIsClosed) {
   HandleTable table;
   const absl::Time now = absl::Now();
   LingeringSocket socket = NewLingeringSocket();
@@ -98,7 +98,7 @@ TEST(HandleTableTest, NobodyWaitsUntilWhatNobodyTookIsClosed) {
       EndsBefore(std::move(socket), [&] { table.CloseOld(now + 2 * HandleTable::kBroughtAge); }));
 }
 
-TEST(HandleTableTest, NobodyWaitsUntilWhatIsTooMuchIsClosed) {
+TEST(HandleTableTest, NoCallWaitsUntilWhatIsTooMuchIsClosed) {
   HandleTable table;
   const absl::Time now = absl::Now();
   LingeringSocket socket = NewLingeringSocket();

@@ -27,11 +27,11 @@ bool WriteWatch::Begin(const MappedShards& shards, int watch) {
   }
   return std::ranges::all_of(shards.files, [watch](const MappedFile& file) {
     // In this order: who opens the file in between is seen by both.
-    return file.Report(watch, IN_OPEN | IN_MODIFY).ok() && file.HeldByNobodyElse().value_or(false);
+    return file.Report(watch, IN_OPEN | IN_MODIFY).ok() && file.HeldByNoOther().value_or(false);
   });
 }
 
-bool WriteWatch::NobodyWrote() {
+bool WriteWatch::NoOtherProcessWrote() {
   if (!certain_) return false;
   // There is something to read if a file was opened, and also if there was too much to report.
   inotify_event event;

@@ -21,7 +21,7 @@ class WriteWatch {
   // Whether it is certain that no other process wrote any of the shards since the watch began.
   // False stays false: for shards that somebody else has mapped, memory of devices or of a trainer,
   // files that are not on a tmpfs, or if the kernel has no more watches to give.
-  bool NobodyWrote();
+  bool NoOtherProcessWrote();
 
  private:
   static bool Begin(const MappedShards& shards, int watch);

@@ -24,7 +24,7 @@ class WriteWatchTest : public ::testing::Test {
  protected:
   void SetUp() override {
     for (const char* name : {"/a", "/b"}) Add(directory_ + name);
-    if (!shards_.files[0].HeldByNobodyElse().ok()) GTEST_SKIP() << "no leases on " << directory_;
+    if (!shards_.files[0].HeldByNoOther().ok()) GTEST_SKIP() << "no leases on " << directory_;
   }
   ~WriteWatchTest() override { std::filesystem::remove_all(directory_); }
 
@@ -49,12 +49,12 @@ class WriteWatchTest : public ::testing::Test {
   MappedShards shards_;
 };
 
-TEST_F(WriteWatchTest, NobodyWroteWhatNobodyElseHas) {
+TEST_F(WriteWatchTest, NoOtherProcessWroteWhatNoneHasOpen) {
   WriteTo(directory_ + "/a");  // before the watch
   WriteWatch watch(shards_);
   shards_.files[0].bytes()[0] = std::byte{'y'};  // this process' own writes do not count
-  EXPECT_TRUE(watch.NobodyWrote());
-  EXPECT_TRUE(watch.NobodyWrote());
+  EXPECT_TRUE(watch.NoOtherProcessWrote());
+  EXPECT_TRUE(watch.NoOtherProcessWrote());
 }
 
 TEST_F(WriteWatchTest, WhoHasAFileMappedMayWrite) {
@@ -63,17 +63,17 @@ TEST_F(WriteWatchTest, WhoHasAFileMappedMayWrite) {
   ASSERT_NE(mapped, MAP_FAILED);
   close(fd);
   WriteWatch watch(shards_);
-  EXPECT_FALSE(watch.NobodyWrote());
+  EXPECT_FALSE(watch.NoOtherProcessWrote());
   munmap(mapped, kFileBytes);
-  EXPECT_FALSE(watch.NobodyWrote()) << "it may have written before";
-  EXPECT_TRUE(WriteWatch(shards_).NobodyWrote());
+  EXPECT_FALSE(watch.NoOtherProcessWrote()) << "it may have written before";
+  EXPECT_TRUE(WriteWatch(shards_).NoOtherProcessWrote());
 }
 
 TEST_F(WriteWatchTest, WhoOpensAFileLaterMayWrite) {
   WriteWatch watch(shards_);
   WriteTo(directory_ + "/b");
-  EXPECT_FALSE(watch.NobodyWrote());
-  EXPECT_FALSE(watch.NobodyWrote());
+  EXPECT_FALSE(watch.NoOtherProcessWrote());
+  EXPECT_FALSE(watch.NoOtherProcessWrote());
 }
 
 TEST_F(WriteWatchTest, EveryNameOfAFileCounts) {
@@ -83,10 +83,10 @@ TEST_F(WriteWatchTest, EveryNameOfAFileCounts) {
   directory_ = moved;
   WriteWatch by_link(shards_);
   WriteTo(moved + "/other");
-  EXPECT_FALSE(by_link.NobodyWrote());
+  EXPECT_FALSE(by_link.NoOtherProcessWrote());
   WriteWatch by_name(shards_);
   WriteTo(moved + "/a");
-  EXPECT_FALSE(by_name.NobodyWrote());
+  EXPECT_FALSE(by_name.NoOtherProcessWrote());
 }
 
 TEST_F(WriteWatchTest, APathThatWasOpenedWithoutAccessMayBeOpenedAgain) {
@@ -95,23 +95,23 @@ TEST_F(WriteWatchTest, APathThatWasOpenedWithoutAccessMayBeOpenedAgain) {
   WriteWatch watch(shards_);
   WriteTo("/proc/self/fd/" + std::to_string(path));
   close(path);
-  EXPECT_FALSE(watch.NobodyWrote());
+  EXPECT_FALSE(watch.NoOtherProcessWrote());
 }
 
 TEST_F(WriteWatchTest, WhoCutsAFileHasWritten) {
   WriteWatch watch(shards_);
   ASSERT_EQ(truncate((directory_ + "/a").c_str(), 4096), 0);
   ASSERT_EQ(truncate((directory_ + "/a").c_str(), kFileBytes), 0);
-  EXPECT_FALSE(watch.NobodyWrote());
+  EXPECT_FALSE(watch.NoOtherProcessWrote());
 }
 
 TEST_F(WriteWatchTest, ShardsThatDevicesReachAreThoseBehind) {
   MappedShards reached;
   reached.mapped = std::shared_ptr<const MappedShards>(&shards_, [](const auto*) {});
   WriteWatch watch(reached);
-  EXPECT_TRUE(watch.NobodyWrote());
+  EXPECT_TRUE(watch.NoOtherProcessWrote());
   WriteTo(directory_ + "/a");
-  EXPECT_FALSE(watch.NobodyWrote());
+  EXPECT_FALSE(watch.NoOtherProcessWrote());
 }
 
 TEST_F(WriteWatchTest, NothingIsCertainOfMemoryThatIsInNoFile) {
@@ -121,10 +121,10 @@ TEST_F(WriteWatchTest, NothingIsCertainOfMemoryThatIsInNoFile) {
   MappedShards lent;
   lent.files.push_back(*MappedFile::OfMemory(memory, kFileBytes));
   close(memory);
-  EXPECT_FALSE(WriteWatch(lent).NobodyWrote());
-  EXPECT_FALSE(WriteWatch(MappedShards()).NobodyWrote());
+  EXPECT_FALSE(WriteWatch(lent).NoOtherProcessWrote());
+  EXPECT_FALSE(WriteWatch(MappedShards()).NoOtherProcessWrote());
   shards_.on_device = {nullptr, std::make_shared<std::byte>()};
-  EXPECT_FALSE(WriteWatch(shards_).NobodyWrote());
+  EXPECT_FALSE(WriteWatch(shards_).NoOtherProcessWrote());
 }
 
 }  // namespace

@@ -199,7 +199,7 @@ TEST_F(TcpTransportTest, RandomAndMutatedBytesEndTheirConnectionAndNothingElse) 
   ExpectThatPeersAreServed();
 }
 
-TEST_F(TcpTransportTest, ManySilentStrangersKeepNobodyOut) {
+TEST_F(TcpTransportTest, ManySilentStrangersKeepNoPeerOut) {
   Start({.unproved_max = 40, .unproved_per_address_max = 1000});
   OpenGroup();
   const std::vector<Fd> strangers = DialMany(200);
@@ -233,7 +233,7 @@ TEST_F(TcpTransportTest, WithoutTheGroupADialerIsTold) {
 }
 
 // A peer that knows the tokens and breaks the rules is lost; its bytes reach no memory.
-TEST_F(TcpTransportTest, WhatNobodyWaitsForEndsThePeer) {
+TEST_F(TcpTransportTest, WhatIsNotAwaitedEndsThePeer) {
   using Kind = tcp::Frame::Kind;
   const MessageTag posted{.index = 1}, unknown{.index = 2};
   const std::vector<tcp::Frame> broken = {
@@ -287,7 +287,7 @@ TEST_F(EncryptedTransportTest, PeersAreServed) {
 
 // A host that knows the tokens but takes the attempt for one in the clear is kept out, on either
 // side.
-TEST_F(EncryptedTransportTest, NobodyIsSpokenToInTheClear) {
+TEST_F(EncryptedTransportTest, NoPeerIsSpokenToInTheClear) {
   OpenGroup();
   const Fd plain = Dial();
   tcp::Challenge challenge;

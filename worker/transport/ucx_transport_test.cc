@@ -142,7 +142,7 @@ TEST_F(PairTest, WhatWasReceivedMayBeSentAheadAgain) {
   }
 }
 
-TEST_F(PairTest, NoiseOnTheListenerHarmsNobody) {
+TEST_F(PairTest, NoiseOnTheListenerHarmsNoPeer) {
   Open({});
   const auto address = *ParseSocketAddress(transports_[1]->address());
   std::vector<int> sockets;

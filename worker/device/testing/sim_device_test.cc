@@ -125,9 +125,9 @@ TEST(SimDeviceTest, WorkEndsInAnOrderOfItsOwn) {
   EXPECT_FALSE(std::is_sorted(order.begin(), order.end()));
 }
 
-TEST(SimDeviceTest, AFailedDeviceTellsNobody) {
-  std::atomic<int> told = 0;
-  SimDevice device({}, [&] { ++told; });
+TEST(SimDeviceTest, AFailedDeviceDoesNotNotify) {
+  std::atomic<int> notified = 0;
+  SimDevice device({}, [&] { ++notified; });
   device.FailAfter(2);
   std::vector<bool> ok;
   std::byte byte{};
@@ -136,7 +136,7 @@ TEST(SimDeviceTest, AFailedDeviceTellsNobody) {
     DrainAll(device);
   }
   EXPECT_EQ(ok, (std::vector<bool>{true, true, false, false, false}));
-  EXPECT_EQ(told, 2);
+  EXPECT_EQ(notified, 2);
   EXPECT_FALSE(device.Allocate(1).ok());
 }
 

@@ -266,7 +266,7 @@ TEST_F(FakeNcclTest, SizesThatDifferAreNoError) {
   EXPECT_TRUE(Hangs(1)) << "for a byte that does not come";
 }
 
-TEST_F(FakeNcclTest, BytesThatNobodyTookAreTakenForTheNextMessage) {
+TEST_F(FakeNcclTest, BytesThatWereNotTakenAreTakenForTheNextMessage) {
   InitReady(2, {{0}, {1}});
   Fill(0, 1);
   Send(0, 1, 1001);
