@@ -175,7 +175,7 @@ class AtomMaker {
     if (before != cut_before_.end()) return CutAlike(before->second, array_class);
     CutBefore cut{.array_class = &array_class, .first_placed = placed_.size()};
     const size_t missing = atoms_.missing.size();
-    RETURN_IF_ERROR(CutAnew(array, array_class, again ? &cut.elements : nullptr));
+    RETURN_IF_ERROR(CutFromScratch(array, array_class, again ? &cut.elements : nullptr));
     if (again && atoms_.missing.size() == missing) cut_before_[placements] = std::move(cut);
     return budget_.Check();
   }
@@ -201,8 +201,8 @@ class AtomMaker {
   }
 
   // Appends the elements of each atom that is placed to `elements` unless that is null.
-  absl::Status CutAnew(const ArraySpec& array, ArrayClass& array_class,
-                       std::vector<int64_t>* elements) {
+  absl::Status CutFromScratch(const ArraySpec& array, ArrayClass& array_class,
+                              std::vector<int64_t>* elements) {
     const std::vector<int32_t>& holders_of = GroupsOfTiles(array.source, true);
     const std::vector<int32_t>& needers_of = GroupsOfTiles(array.target, false);
     const bool same_memory = array.source.memory_kind == array.target.memory_kind;

@@ -142,7 +142,7 @@ TEST(FreeOrderTest, APermutationOfShardsMovesNothing) {
   EXPECT_EQ(chosen.order, (DeviceList{0, 1, 2, 3, 4, 5}));
 }
 
-TEST(FreeOrderTest, ADeviceThatIsNewTakesWhatNobodyHolds) {
+TEST(FreeOrderTest, ADeviceThatIsNewTakesWhatNoDeviceHolds) {
   ReshardRequest request{.topology = Hosts({1, 1, 1})};
   // 0 is not a target, 2 is new: 2 must take the place of 0, not that of 1.
   const std::vector<Interval> halves = {{0, 30}, {30, 60}};

@@ -8,7 +8,7 @@
 namespace remesh::planner {
 namespace {
 
-std::string Said(int64_t id, const std::vector<std::vector<int64_t>>& hosts) {
+std::string MessageFor(int64_t id, const std::vector<std::vector<int64_t>>& hosts) {
   Topology topology;
   for (const std::vector<int64_t>& ids : hosts) topology.hosts.push_back({.device_ids = ids});
   const absl::Status status = UnknownDevice("devices[1]", id, topology);
@@ -17,9 +17,9 @@ std::string Said(int64_t id, const std::vector<std::vector<int64_t>>& hosts) {
 }
 
 TEST(UnknownDeviceTest, AFewRangesAreAllNamed) {
-  EXPECT_EQ(Said(4, {{2, 3}, {0, 1}}),
+  EXPECT_EQ(MessageFor(4, {{2, 3}, {0, 1}}),
             "devices[1]: value \"4\" must be a device of the topology, which has 0..3");
-  EXPECT_EQ(Said(5, {{0, 1}, {9}, {12, 13}}),
+  EXPECT_EQ(MessageFor(5, {{0, 1}, {9}, {12, 13}}),
             "devices[1]: value \"5\" must be a device of the topology, which has 0..1, 9, 12..13");
 }
 
@@ -27,9 +27,10 @@ TEST(UnknownDeviceTest, OfManyRangesTheNearestAreNamed) {
   std::vector<std::vector<int64_t>> hosts;
   for (int64_t host = 0; host < 1000; ++host) hosts.push_back({10 * host, 10 * host + 1});
   const auto nearest = [&](int64_t id) {
-    const std::string said = Said(id, hosts);
-    EXPECT_NE(said.find("which has 2000 devices from 0 to 9991, the nearest "), said.npos) << said;
-    return said.substr(said.find("nearest ") + 8);
+    const std::string message = MessageFor(id, hosts);
+    EXPECT_NE(message.find("which has 2000 devices from 0 to 9991, the nearest "), message.npos)
+        << message;
+    return message.substr(message.find("nearest ") + 8);
   };
   EXPECT_EQ(nearest(-5), "0..1, 10..11, 20..21, 30..31");
   EXPECT_EQ(nearest(5), "0..1, 10..11, 20..21, 30..31");
