@@ -26,7 +26,7 @@ using WorldStub = v1::CoordinationService::Stub;
 
 constexpr int kSizeMax = 16'384;  // of a world
 constexpr absl::Duration kLookAgain = absl::Milliseconds(100);
-constexpr absl::Duration kSayWhoIsAwaited = absl::Seconds(2);  // after so long
+constexpr absl::Duration kReportAfter = absl::Seconds(2);  // whom it waits for, once
 
 struct ResizeOptions {
   Endpoint server;
@@ -106,7 +106,7 @@ class ResizeWait {
                                                      : MemberNames(agreement->absent(), *world);
     const absl::Duration waited = absl::Now() - begin_;
     if (waited >= absl::Seconds(options_.wait_seconds)) return Unanswered(awaited);
-    if (waited >= kSayWhoIsAwaited && !std::exchange(said_, true)) {
+    if (waited >= kReportAfter && !std::exchange(reported_, true)) {
       std::cerr << "waits for " << awaited << " to call leaving(step)\n";
     }
     return std::nullopt;
@@ -136,7 +136,7 @@ class ResizeWait {
   const ResizeOptions& options_;
   const absl::Time begin_ = absl::Now();
   int64_t epoch_ = 0;
-  bool said_ = false;
+  bool reported_ = false;
 };
 
 // Until all processes have answered, or the time is up. A server that restarts is waited for: the
