@@ -83,7 +83,7 @@ void Simulation::Run(double seconds) {
 
 void Simulation::StartServer(bool accepts_older) {
   ++life_;
-  heard_.clear();
+  reported_.clear();
   FlipABit();
   auto restored =
       ReadRecords(disk_.records, [this](const v1::StateSpec& spec) { return Place(spec); });
@@ -211,7 +211,7 @@ void Simulation::Do(SendToWorker& action) {
                                    now_, " ", stream.worker, action.message.SerializeAsString()));
   if (action.message.has_welcome()) {
     stream.welcomed = true;
-    for (const Told& told : std::exchange(stream.told, {})) TakeHeld(stream.worker, told);
+    for (const Report& report : std::exchange(stream.reports, {})) TakeHeld(stream.worker, report);
     workers_[stream.worker].losses.OnReport(stream.deaths, handled_);
   }
   if (const v1::Prepare& prepare = action.message.prepare(); action.message.has_prepare())
@@ -354,11 +354,11 @@ void Simulation::Send(int index, v1::AttachRequest message) {
   if (id == 0) return;  // said into a broken line
   Stream& stream = streams_.at(id);
   stream.last_up = std::max(stream.last_up + 1, Soon(50 * kMillisecond));
-  At(stream.last_up, [this, life = life_, id, told = ToldBy(index, message), message] {
+  At(stream.last_up, [this, life = life_, id, report = ReportBy(index, message), message] {
     if (life != life_) return;
-    WhenRunning([this, id, told, message] {
+    WhenRunning([this, id, report, message] {
       if (!streams_.at(id).open) return;
-      OnHeld(id, told);
+      OnHeld(id, report);
       Handle(StreamMessage{.stream = id, .message = message});
     });
   });

@@ -94,7 +94,7 @@ class Simulation {
     int drain_changes = 0;  // that an operator asked for
   };
   // What a message says that its worker holds, in truth: all of it, or one generation.
-  struct Told {
+  struct Report {
     bool all = false;
     std::map<ModelWorker::Key, ModelWorker::Held> held;
   };
@@ -105,7 +105,7 @@ class Simulation {
     bool welcomed = false;
     bool foreign = false;  // another cluster's worker
     int64_t last_up = 0, last_down = 0;
-    std::vector<Told> told = {};  // before it is welcomed
+    std::vector<Report> reports = {};  // before it is welcomed
   };
 
   void At(int64_t time, std::function<void()> what);
@@ -165,9 +165,9 @@ class Simulation {
   void Rewrite();
   void FinishWrites();
   bool NeedsWrite(const std::string& state, const std::string& state_uid, int64_t generation) const;
-  Told ToldBy(int worker, const v1::AttachRequest& message) const;
-  void OnHeld(StreamId stream, Told told);
-  void TakeHeld(int worker, const Told& told);
+  Report ReportBy(int worker, const v1::AttachRequest& message) const;
+  void OnHeld(StreamId id, Report report);
+  void TakeHeld(int worker, const Report& report);
   // What the server knows of the shards of a state, beside its answer.
   struct Contents {
     bool sealed = true;                     // on all hosts that are not lost
@@ -310,8 +310,8 @@ class Simulation {
   };
   std::map<std::string, Steps> steps_;  // by uid
   int deletions_ = 0, deletions_waited_ = 0, absent_named_ = 0;
-  // What this life of the server was told of what hosts hold, by worker.
-  std::map<int, std::map<ModelWorker::Key, ModelWorker::Held>> heard_;
+  // What hosts reported to this life of the server that they hold, by worker.
+  std::map<int, std::map<ModelWorker::Key, ModelWorker::Held>> reported_;
   std::map<std::string, int> operated_;
   int succeeded_without_lost_ = 0;
   int stayed_ = 0, gave_up_absent_ = 0;

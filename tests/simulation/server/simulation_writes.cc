@@ -85,30 +85,30 @@ void Simulation::FinishWrites() {
   }
 }
 
-Simulation::Told Simulation::ToldBy(int worker, const v1::AttachRequest& message) const {
+Simulation::Report Simulation::ReportBy(int worker, const v1::AttachRequest& message) const {
   const auto& held = workers_[worker].model->held();
   if (message.has_register_()) return {.all = true, .held = held};
-  Told told;
+  Report report;
   const v1::StateManifest& manifest = message.has_committed()
                                           ? message.committed().manifest()
                                           : message.manifest_changed().manifest();
   const auto found = held.find({manifest.state(), manifest.generation()});
-  if (found != held.end()) told.held.insert(*found);
-  return told;
+  if (found != held.end()) report.held.insert(*found);
+  return report;
 }
 
-// What a stream says before it is welcomed, the server takes then.
-void Simulation::OnHeld(StreamId stream, Told told) {
-  Stream& said = streams_.at(stream);
-  if (!told.all && told.held.empty()) return;
-  if (!said.welcomed) return said.told.push_back(std::move(told));
-  TakeHeld(said.worker, told);
+// What a stream reports before it is welcomed, the server takes then.
+void Simulation::OnHeld(StreamId id, Report report) {
+  Stream& stream = streams_.at(id);
+  if (!report.all && report.held.empty()) return;
+  if (!stream.welcomed) return stream.reports.push_back(std::move(report));
+  TakeHeld(stream.worker, report);
 }
 
-void Simulation::TakeHeld(int worker, const Told& told) {
-  auto& heard = heard_[worker];
-  if (told.all) heard.clear();
-  for (const auto& [key, held] : told.held) heard[key] = held;
+void Simulation::TakeHeld(int worker, const Report& report) {
+  auto& reported = reported_[worker];
+  if (report.all) reported.clear();
+  for (const auto& [key, held] : report.held) reported[key] = held;
 }
 
 Simulation::Contents Simulation::ContentsOf(const v1::State& state) const {
@@ -116,11 +116,11 @@ Simulation::Contents Simulation::ContentsOf(const v1::State& state) const {
   const auto& lost = state.lost_hosts();
   for (const v1::Host& host : state.spec().topology().hosts()) {
     if (std::find(lost.begin(), lost.end(), host.name()) != lost.end()) continue;
-    const auto heard = heard_.find(IndexOf(host.name()));
+    const auto reported = reported_.find(IndexOf(host.name()));
     const ModelWorker::Held* held = nullptr;
-    if (heard != heard_.end()) {
-      const auto found = heard->second.find({state.name(), state.generation()});
-      if (found != heard->second.end()) held = &found->second;
+    if (reported != reported_.end()) {
+      const auto found = reported->second.find({state.name(), state.generation()});
+      if (found != reported->second.end()) held = &found->second;
     }
     const bool sealed =
         held != nullptr && held->state_uid == state.uid() && held->phase == v1::SHARD_PHASE_READY;
