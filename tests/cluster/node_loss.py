@@ -41,7 +41,7 @@ def lose_a_node(r):
     _move_without(r, lost.name, kept)
     times.note("the state with copies moved without the node")
     _bring_back(r, lost)
-    _make_anew(r, lost.name, kept)
+    _make_again(r, lost.name, kept)
     times.resolved(
         "RemeshServerDown", "RemeshStatesLost", "RemeshStatesDegraded", "RemeshWorkersLost"
     )
@@ -132,7 +132,7 @@ def _bring_back(r, lost) -> None:
     r.start_trainers([lost.name])
 
 
-def _make_anew(r, lost: str, kept: str) -> None:
+def _make_again(r, lost: str, kept: str) -> None:
     """A node without power has lost its shards: it may not pretend otherwise when it is back."""
     state = json.loads(r.remeshctl(kept, "states", "get", STATE, "-o", "json").stdout)
     assert state["phase"] == "LOST", state["phase"]

@@ -88,7 +88,7 @@ class DeviceBuffersTest(ClusterTest):
         self.check_everywhere(name, 1, ARRAYS)
         self._delete(name)
 
-    def test_memory_that_nobody_kept_is_said_to_be_lost(self):
+    def test_memory_that_no_keeper_kept_is_said_to_be_lost(self):
         name = self._create("lost")
         self.cluster.workers["host-1"].kill()
         self.cluster.keeper.kill()

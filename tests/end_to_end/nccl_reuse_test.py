@@ -102,7 +102,7 @@ class NcclReuseTest(ClusterTest):
         self._delete(name)
         self._delete(inside)
 
-    def test_after_a_killed_worker_they_are_made_anew(self):
+    def test_after_a_killed_worker_they_are_made_again(self):
         name = self._create("killed")
         self.move(name, 1, targets(ARRAYS, COLUMNS))
         self._restart("host-1")
@@ -117,7 +117,7 @@ class NcclReuseTest(ClusterTest):
         self.check_everywhere(name, 4, ARRAYS)
         self._delete(name)
 
-    def test_after_a_restarted_server_they_are_made_anew(self):
+    def test_after_a_restarted_server_they_are_made_again(self):
         name = self._create("server")
         self.move(name, 1, targets(ARRAYS, COLUMNS))
         self.cluster.server.kill()
@@ -131,7 +131,7 @@ class NcclReuseTest(ClusterTest):
         self.check_everywhere(name, 3, ARRAYS)
         self._delete(name)
 
-    def test_after_a_failed_move_they_are_made_anew(self):
+    def test_after_a_failed_move_they_are_made_again(self):
         name = self._create("failed", LARGE)
         self.move(name, 1, targets(LARGE, COLUMNS))
         started = self.controller.start_reshard(name, 2, targets(LARGE, ROWS), SLOW)

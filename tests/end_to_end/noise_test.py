@@ -76,7 +76,7 @@ class NoiseTest(ClusterTest):
             )
         self.assertEqual(len(workers), 1)
 
-    def test_1_who_sends_without_a_pause_keeps_nobody_from_connecting(self):
+    def test_1_who_sends_without_a_pause_keeps_no_other_from_connecting(self):
         """gRPC may read such a connection on the thread that hands it over, which must not be the
         one that accepts."""
         flood = multiprocessing.get_context("spawn").Process(

@@ -170,7 +170,7 @@ class OperationTest(ClusterTest):
             for closed in [[everywhere, token_file], ["--listen-address=127.0.0.1:0"]]:
                 self.assertNotIn("may join as a worker", self.log_of_a_server(*closed))
 
-    def test_a_log_that_nobody_reads_ends_nothing(self):
+    def test_a_log_that_is_not_read_ends_nothing(self):
         reader, writer = os.pipe()
         with tempfile.TemporaryDirectory() as folder:
             ports = pathlib.Path(folder, "ports")

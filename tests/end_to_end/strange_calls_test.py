@@ -135,7 +135,7 @@ class StrangeCallsTest(unittest.TestCase):
                     )
             self.check_both_live()
 
-    def test_methods_that_nobody_has_are_one_series(self):
+    def test_methods_that_no_service_has_are_one_series(self):
         """Was: some twenty series each, forever."""
         frames = [
             frame(HEADERS, END_STREAM | END_HEADERS, 2 * i + 1, call_headers(b"/invented/%d" % i))

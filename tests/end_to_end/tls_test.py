@@ -339,7 +339,7 @@ class TlsTest(harness.ClusterTest):
             (bad / name).write_text(text or (self.folders["admin/test"].now / name).read_text())
             folder.flip(bad)
             self.reload(["server"], "refused", count)
-            self.get_state_anew(self.TLS)
+            self.get_state_by_new_channel(self.TLS)
         folder.flip(good)
         self.assertIn(
             "new certificates are refused, the old ones stay in force",
@@ -428,7 +428,7 @@ class TlsTest(harness.ClusterTest):
             self.metric("server", "remesh_tls_certificate_expiry_timestamp_seconds"), time.time()
         )
 
-    def get_state_anew(self, tls) -> state_pb2.State:
+    def get_state_by_new_channel(self, tls) -> state_pb2.State:
         """Over a connection of its own."""
         return get_state(ServerConnection(self.cluster.server_address, FRESH, tls))
 

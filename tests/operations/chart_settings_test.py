@@ -114,7 +114,7 @@ class ConfigurationTest(unittest.TestCase):
                 if name == "worker":
                     self.assertEqual(yaml.safe_load(text)["server_address"], address)
 
-    def test_a_node_more_restarts_nobody(self):
+    def test_a_node_more_restarts_no_pod(self):
         def checksum(*arguments):
             annotations = only(rendered("defaults", "1.34", *arguments), "DaemonSet")["spec"][
                 "template"
@@ -126,7 +126,7 @@ class ConfigurationTest(unittest.TestCase):
             checksum(*NODES), checksum(*NODES, "--set", "worker.config.copy_threads=3")
         )
 
-    def test_what_is_read_while_it_runs_restarts_nobody(self):
+    def test_what_is_read_while_it_runs_restarts_no_pod(self):
         for name, template_file in (
             ("server", "server/statefulset.yaml"),
             ("worker", "worker/daemonset.yaml"),

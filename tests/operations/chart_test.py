@@ -147,7 +147,7 @@ class RenderTest(unittest.TestCase):
                         [volume for volume in spec.get("volumes", []) if "hostPath" in volume]
                     )
 
-    def test_nobody_but_the_worker_may_change_its_folders(self):
+    def test_only_the_worker_may_change_its_folders(self):
         """Mode 2750, whatever made them: the kubelet, or an earlier version of the chart. A worker
         refuses others."""
         for case in CASES:

@@ -122,7 +122,7 @@ class TlsTest(unittest.TestCase):
                 },
             )
 
-    def test_a_change_of_certificates_restarts_nobody(self):
+    def test_a_change_of_certificates_restarts_no_pod(self):
         """Binaries read them again; a checksum of them would end open connections each time."""
         self.assertNotIn("checksum/tls", str(rendered("certmanager")))
 

@@ -34,7 +34,7 @@ class DlpackTest(unittest.TestCase):
         gc.collect()
         self.assertEqual(dlpack._in_use, {})
 
-    def test_a_capsule_that_nobody_takes_keeps_nothing(self):
+    def test_a_capsule_that_is_not_taken_keeps_nothing(self):
         capsule = Bytes(10).__dlpack__()
         self.assertEqual(len(dlpack._in_use), 1)
         del capsule

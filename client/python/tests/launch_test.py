@@ -313,7 +313,7 @@ class LaunchTest(LaunchCase):
         wanted = {f"ab{rank}c": 300 for rank in range(4)} | {"end": 4}
         self.assertEqual({each: lines.count(each) for each in lines}, wanted)
 
-    def test_nobody_reads(self):
+    def test_output_that_is_not_read(self):
         self.start("-n", "2", command=["sh", "-c", "seq 100000"])
         self.launcher.stdout.readline()
         self.launcher.stdout.close()

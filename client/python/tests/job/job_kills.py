@@ -133,7 +133,7 @@ def die_at(order: Dict[str, Any]) -> None:
 
     def dies(*arguments, **named):
         if when == "after":
-            function(*arguments, **named)  # nobody will use what it returns
+            function(*arguments, **named)  # what it returns is not used
         tell(order, died=time.monotonic())
         if order["victim"] == "all":
             os.killpg(0, signal.SIGKILL)

@@ -54,7 +54,7 @@ class KillsCase(unittest.TestCase):
         reports = self.keeper.world(phase, victim, killer, bug, reserve)
         begun = [report for report in reports if "restored" in report]
         self.assertEqual(self.restored(begun), before)
-        self.assertFalse([report for report in reports if report.get("ended")], "nobody died")
+        self.assertFalse([report for report in reports if report.get("ended")], "no process died")
         self.check_told(reports, victim)
         after = self.restored(self.keeper.world(bug=bug))
         self.assertIn(after, (before + 1, before + 2))
