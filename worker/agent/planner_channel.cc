@@ -8,6 +8,22 @@
 namespace remesh::worker {
 namespace {
 
+// The planner ends connections of a certain age, and a call that begins at that moment may fail. A
+// program can be asked for again; a move would fail for it. Attach is not repeated by gRPC: a new
+// stream is a new attachment.
+constexpr char kServiceConfig[] = R"({
+  "methodConfig": [{
+    "name": [{"service": "remesh.v1.PlanService", "method": "GetHostProgram"}],
+    "retryPolicy": {
+      "maxAttempts": 4,
+      "initialBackoff": "0.05s",
+      "maxBackoff": "1s",
+      "backoffMultiplier": 2,
+      "retryableStatusCodes": ["UNAVAILABLE"]
+    }
+  }]
+})";
+
 int Millis(std::chrono::nanoseconds duration) {
   return static_cast<int>(std::chrono::duration_cast<std::chrono::milliseconds>(duration).count());
 }
@@ -41,6 +57,7 @@ std::shared_ptr<grpc::Channel> PlannerChannel::Make(
   // A server of many hosts would have to answer a ping after each of its commands.
   arguments.SetInt(GRPC_ARG_HTTP2_BDP_PROBE, 0);
   arguments.SetMaxReceiveMessageSize(-1);
+  arguments.SetServiceConfigJSON(kServiceConfig);
   if (!planner_.tls_server_name.empty()) {
     arguments.SetSslTargetNameOverride(planner_.tls_server_name);
   }

@@ -28,7 +28,9 @@ struct PlannerAddress {
   std::string tls_server_name;  // that its certificate must name; empty: the host of `address`
 };
 
-// Channels to the planner, which dial when they are used, never through a proxy. Thread-safe.
+// Channels to the planner, which dial when they are used, never through a proxy. GetHostProgram is
+// tried again where the planner is UNAVAILABLE before it has answered anything, as where it ends
+// the connection because of its age. Thread-safe.
 class PlannerChannel {
  public:
   explicit PlannerChannel(PlannerAddress planner) : planner_(std::move(planner)) {}

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "remesh/v1/plan.grpc.pb.h"
 #include "remesh/v1/worker.grpc.pb.h"
 
 namespace remesh::worker {
@@ -33,6 +34,22 @@ class SilentPlanner final : public v1::WorkerService::Service {
     }
     return grpc::Status::OK;
   }
+};
+
+// Is UNAVAILABLE for so many GetHostPrograms, then answers.
+class PlannerThatIsAway final : public v1::PlanService::Service {
+ public:
+  explicit PlannerThatIsAway(int calls) : left_(calls) {}
+
+  grpc::Status GetHostProgram(grpc::ServerContext*, const v1::GetHostProgramRequest*,
+                              grpc::ServerWriter<v1::HostProgram>* stream) override {
+    if (--left_ >= 0) return {grpc::StatusCode::UNAVAILABLE, "GOAWAY received"};
+    stream->Write(v1::HostProgram());
+    return grpc::Status::OK;
+  }
+
+ private:
+  std::atomic<int> left_;
 };
 
 // A link between loopback ports that can be told to swallow everything without closing anything.
@@ -155,6 +172,30 @@ TEST(PlannerChannelTest, AnAddressThatAnswersNothingIsGivenUpSoon) {
   EXPECT_EQ(state, GRPC_CHANNEL_TRANSIENT_FAILURE);
   close(queued);
   close(listener);
+}
+
+// Regression test: a move failed because a worker asked for its program on a connection that the
+// planner was just ending because of its age.
+TEST(PlannerChannelTest, AProgramIsAskedForAgainWhereTheConnectionEnds) {
+  for (const bool stays_away : {false, true}) {
+    PlannerThatIsAway planner(stays_away ? 1000 : 2);
+    grpc::ServerBuilder builder;
+    int port = 0;
+    builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(), &port);
+    builder.RegisterService(&planner);
+    const std::unique_ptr<grpc::Server> server = builder.BuildAndStart();
+    PlannerChannel channel({.address = absl::StrCat("127.0.0.1:", port)});
+    const auto stub = v1::PlanService::NewStub(channel.Get());
+    grpc::ClientContext context;
+    context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(60));
+    const auto stream = stub->GetHostProgram(&context, v1::GetHostProgramRequest());
+    v1::HostProgram program;
+    EXPECT_EQ(stream->Read(&program), !stays_away);
+    while (stream->Read(&program)) {
+    }
+    const auto expected = stays_away ? grpc::StatusCode::UNAVAILABLE : grpc::StatusCode::OK;
+    EXPECT_EQ(stream->Finish().error_code(), expected);
+  }
 }
 
 }  // namespace
