@@ -20,7 +20,7 @@ using HookPoint = grpc::experimental::InterceptionHookPoints;
 
 constexpr char kAttach[] = "/remesh.v1.WorkerService/Attach";
 
-// What interceptors have events.
+// The events that interceptors have seen.
 class Record {
  public:
   void Add(std::string line) {

@@ -16,8 +16,8 @@ class StalledLinks {
  public:
   static constexpr size_t kNamedMax = 8;
 
-  // What `host` reports, which replaces what it reported before: an error of reason LINK_STALLED (see
-  // Quiesced in worker.proto), or anything else if it waits for no host.
+  // What `host` reports, which replaces what it reported before: an error of reason LINK_STALLED
+  // (see Quiesced in worker.proto), or anything else if it waits for no host.
   void Report(const std::string& host, const ErrorInfo& info);
 
   // "SENDER->RECEIVER", at most kNamedMax of them. Links to hosts that have reported nothing are

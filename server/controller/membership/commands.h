@@ -14,9 +14,9 @@
 namespace remesh::server {
 
 // The time between heartbeats of a worker that attaches as one of so many. One heartbeat costs the
-// server some 30 microseconds, so what the options say holds for up to 1024 workers; among more the
-// time grows with their number. It ends at half of lost_after, so that a heartbeat may be late by as
-// much as that before its host is lost, and at half of stall_timeout, because heartbeats report
+// server some 50 microseconds, so what the options say holds for up to 1024 workers; among more the
+// time grows with their number. It ends at half of lost_after, so that a heartbeat may be late by
+// as much as that before its host is lost, and at half of stall_timeout, because heartbeats report
 // progress.
 Timestamp HeartbeatInterval(const ControllerOptions& options, size_t workers);
 

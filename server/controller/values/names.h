@@ -9,8 +9,8 @@
 
 namespace remesh::server {
 
-// Parsers of the names that only the server reads, beside those of base/text/resource_names.h. Errors
-// are INVALID_ARGUMENT and name `field`.
+// Parsers of the names that only the server reads, beside those of base/text/resource_names.h.
+// Errors are INVALID_ARGUMENT and name `field`.
 
 // jobs/{job}/executions/{id}. Returns the job.
 absl::StatusOr<std::string> ParseExecutionName(std::string_view field, std::string_view name);
