@@ -101,6 +101,7 @@ v1::Register Agent::Attaching() {
   }
   message.set_supports_write_once(true);
   message.set_supports_short_prepare(true);
+  message.set_supports_short_assign_state(true);
   message.set_highest_epoch(record.highest_epoch());
   message.set_incarnation(incarnation_);
   message.set_last_incarnation(record.incarnation());
@@ -172,9 +173,7 @@ void Agent::Execute(const v1::AttachResponse& response) {
     case v1::AttachResponse::kWelcome:
       return Welcome(response.welcome());
     case v1::AttachResponse::kAssignState:
-      if (buffers_.Assign(parts_.Complete(response.assign_state().assignment())))
-        calls_.Retry(response.assign_state().assignment().state());
-      return;
+      return AssignState(response.assign_state().assignment());
     case v1::AttachResponse::kForgetState:
       return Forget(response.forget_state());
     case v1::AttachResponse::kPrepare:
@@ -248,6 +247,13 @@ bool Agent::OnlyEnds(const std::string& state) const {
     ends = true;
   }
   return ends;
+}
+
+void Agent::AssignState(v1::Assignment assignment) {
+  const absl::Status columns = proto::ColumnsToShards(assignment);
+  if (!columns.ok()) return Refuse(AtField("assign_state.assignment", columns));
+  const std::string state = assignment.state();
+  if (buffers_.Assign(parts_.Complete(std::move(assignment)))) calls_.Retry(state);
 }
 
 void Agent::PrepareWaiting() {

@@ -107,6 +107,7 @@ class Agent {
   void Execute(const v1::AttachResponse& response);
   // Carries out no more commands of this stream.
   void Refuse(const absl::Status& why);
+  void AssignState(v1::Assignment assignment);
   void Prepare(v1::Prepare command);
   void Commit(const v1::Commit& command);
   // `kept`: name of the communicators that are kept; empty: none.

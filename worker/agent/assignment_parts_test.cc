@@ -104,6 +104,33 @@ TEST_F(AgentTest, ColumnsThatDoNotFitFailTheAttempt) {
   EXPECT_EQ(info.metadata.at("field"), "target.columns.arrays");
 }
 
+TEST_F(AgentTest, AnAssignmentMayHaveItsShardsInColumns) {
+  v1::Assignment assignment = Rows(0);
+  assignment.set_state("jobs/j/states/in-columns");
+  proto::ShardsToColumns(assignment);
+  ASSERT_TRUE(assignment.has_columns());
+  Command(0, [&](v1::AttachResponse& c) {
+    *c.mutable_assign_state()->mutable_assignment() = assignment;
+  });
+  v1::AllocateRequest request;
+  request.set_state(assignment.state());
+  const auto shards = hosts_[0]->Allocate(request);
+  ASSERT_TRUE(shards.ok()) << shards.status();
+  EXPECT_EQ(shards->shards_size(), Rows(0).shards_size());
+}
+
+TEST_F(AgentTest, AnAssignmentWhoseColumnsDoNotFitEndsTheStream) {
+  v1::Assignment assignment = Rows(0);
+  proto::ShardsToColumns(assignment);
+  assignment.mutable_columns()->add_arrays(0);
+  Command(0, [&](v1::AttachResponse& c) {
+    *c.mutable_assign_state()->mutable_assignment() = assignment;
+  });
+  ASSERT_EQ(hosts_[0]->disconnects.size(), 1u);
+  EXPECT_EQ(GetErrorInfo(hosts_[0]->disconnects[0]).metadata.at("field"),
+            "assign_state.assignment.columns.arrays");
+}
+
 TEST_F(AgentTest, APreparationInPartsIsWhole) {
   ReadyToMove();
   for (int h = 0; h < 2; ++h) {

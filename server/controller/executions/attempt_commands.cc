@@ -2,7 +2,6 @@
 #include "server/controller/executions/attempt_commands.h"
 
 #include "base/error.h"
-#include "server/controller/values/assignment_parts.h"
 #include "service/rpc/error_info.h"
 
 namespace remesh::server {
@@ -17,17 +16,10 @@ void NameTarget(const v1::AttemptId& attempt, const v1::Execution& resource, Com
   command.set_generation(resource.target_generation());
 }
 
-// Far from where an assignment is cut into parts: one that is cut has not all arrays beside its
-// shards, as columns need.
-constexpr size_t kColumnsBytesMax = kAssignmentBytesMax / 2;
-
 // The participant's shards of the target, in columns if it takes the short form.
 v1::Assignment TargetOf(const Participant& participant, bool takes_short) {
   if (!participant.receives()) return {};
-  if (takes_short) {
-    v1::Assignment in_columns = AssignmentInColumns(*participant.target, participant.host);
-    if (in_columns.ByteSizeLong() <= kColumnsBytesMax) return in_columns;
-  }
+  if (takes_short) return AssignmentInColumns(*participant.target, participant.host);
   return AssignmentOf(*participant.target, participant.host);
 }
 

@@ -389,10 +389,12 @@ void States::OnAttached(const std::string& host, StateEntry& state, Outbox& out)
 // Sends a host with shards of the state their list. A new state is sent to all of its hosts at
 // once, so each message is made only when its stream can take it.
 void States::SendAssignment(const StateEntry& state, const std::string& host, Outbox& out) const {
-  const auto make = [placed = state.placed, head = AssignmentHead(state), host] {
+  const WorkerEntry* worker = membership_.workers().Find(host);
+  const bool in_columns = worker != nullptr && worker->registration.supports_short_assign_state();
+  const auto make = [placed = state.placed, head = AssignmentHead(state), host, in_columns] {
     v1::AttachResponse message;
     v1::Assignment& assignment = *message.mutable_assign_state()->mutable_assignment();
-    assignment = AssignmentOf(*placed, host);
+    assignment = in_columns ? AssignmentInColumns(*placed, host) : AssignmentOf(*placed, host);
     assignment.MergeFrom(head);
     return message;
   };

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // States, without executions.
+#include "server/controller/testing/placed_test_boxes.h"
 #include "server/controller/testing/states_test_world.h"
 
 namespace remesh::server {
@@ -74,6 +75,34 @@ TEST_F(StatesTest, AHostWithoutShardsWhoseTrainerAskedIsToldOfEveryGeneration) {
   EXPECT_EQ(told.generation(), 2);
   EXPECT_TRUE(told.committed());
   EXPECT_EQ(told.shards_size(), 0);
+}
+
+TEST_F(StatesTest, ShardsAreAssignedInColumnsToWorkersThatKnowThem) {
+  CreateState asked{.request = {}, .placed = nullptr};
+  auto placed = std::make_shared<PlacedState>(*PlaceBoxes({{"a", 1, 0, 4}, {"b", 2, 4, 8}}));
+  v1::AssignedArray& array = *placed->arrays.Add();
+  array.set_name("w");
+  array.add_shape(8);
+  asked.placed = placed;
+  asked.request.mutable_state()->set_name(kState);
+  v1::Register knows = Registration("a");
+  knows.set_supports_short_assign_state(true);
+  Attach(knows);
+  Attach("b");
+  const auto created = states_.Create(1, asked, now_, out_);
+  ASSERT_TRUE(created.has_value());
+  Clear();
+  states_.OnCreated(std::get<StateCreated>(created->then), out_);
+  std::vector<v1::Assignment> assigned;
+  for (const SendLater& send : Did<SendLater>()) {
+    for (const v1::AttachResponse& command : send.commands.make())
+      assigned.push_back(command.assign_state().assignment());
+  }
+  ASSERT_EQ(assigned.size(), 2u);
+  EXPECT_EQ(assigned[0].shards_size(), 0);
+  EXPECT_EQ(assigned[0].columns().devices_size(), 1);
+  EXPECT_EQ(assigned[1].shards_size(), 1);
+  EXPECT_FALSE(assigned[1].has_columns());
 }
 
 // Regression: each host that came back had all that the others owe judged again.

@@ -5,9 +5,14 @@
 
 #include "proto/convert/plan_proto.h"
 #include "proto/program/shard_columns.h"
+#include "server/controller/values/assignment_parts.h"
 
 namespace remesh::server {
 namespace {
+
+// Far from where an assignment is cut into parts: one that is cut has not all arrays beside its
+// shards, as columns need.
+constexpr size_t kColumnsBytesMax = kAssignmentBytesMax / 2;
 
 const char* NameOf(planner::MemoryKind kind) {
   switch (kind) {
@@ -76,6 +81,7 @@ v1::Assignment AssignmentInColumns(const PlacedState& placed, const std::string&
     for (const planner::Interval& range : box.dims) columns.AddRange(range.lo, range.hi);
   }
   columns.Finish();
+  if (assignment.ByteSizeLong() > kColumnsBytesMax) return AssignmentOf(placed, host);
   return assignment;
 }
 

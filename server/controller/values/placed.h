@@ -57,8 +57,8 @@ struct PlacedState {
 // The host's part as the server sends it to the worker, except state, generation and committed.
 // REQUIRES: the state has a shard there.
 v1::Assignment AssignmentOf(const PlacedState& placed, const std::string& host);
-// The same with its shards in columns, so without a message a shard; without boxes, or if columns
-// cannot have so many, with its shards as they are.
+// The same with its shards in columns, so without a message a shard; without boxes, or where columns
+// would not fit well into one message, with its shards as they are.
 v1::Assignment AssignmentInColumns(const PlacedState& placed, const std::string& host);
 // Bytes of memory that it takes, roughly; 0 without a shard there.
 size_t AssignmentBytes(const PlacedState& placed, const std::string& host);

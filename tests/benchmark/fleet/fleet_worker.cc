@@ -213,6 +213,7 @@ v1::AttachRequest FleetWorker::RegisterMessage() {
   identity.set_highest_epoch(epoch_);
   identity.set_supports_write_once(true);
   identity.set_supports_short_prepare(true);
+  identity.set_supports_short_assign_state(true);
   for (int i = 0; i < host_.devices; ++i) identity.add_devices()->set_id(host_.first_device + i);
   v1::DataAddress& address = *identity.add_data_addresses();
   address.set_transport("tcp");
@@ -297,7 +298,7 @@ void FleetWorker::OnWelcome(const v1::Welcome& welcome) {
 
 // A worker tells a manifest only when it changes: not again after each Register.
 void FleetWorker::OnAssignState(const v1::Assignment& assignment) {
-  if (assignment.shards().empty()) return;
+  if (assignment.shards().empty() && assignment.columns().devices().empty()) return;
   v1::StateManifest& held = held_[{assignment.state_uid(), assignment.generation()}];
   if (held.phase() == v1::SHARD_PHASE_READY) return;
   held = ManifestOf(assignment, v1::SHARD_PHASE_READY);

@@ -61,6 +61,7 @@ v1::Register ModelWorker::Registration() const {
   message.set_fabric_bytes_per_second(1e10);
   message.set_supports_write_once(true);
   message.set_supports_short_prepare(true);
+  message.set_supports_short_assign_state(true);
   message.set_highest_epoch(highest_epoch_);
   *message.mutable_position() = position_;
   for (const auto& [key, held] : held_) *message.add_manifests() = Manifest(key);

@@ -15,6 +15,18 @@ namespace remesh::server {
 constexpr int64_t kMillisecond = 1000;
 constexpr int64_t kSecond = 1'000'000;
 
+namespace {
+
+// Spells out shards that come in columns, as workers do.
+void ExpandColumns(v1::AttachResponse& command) {
+  v1::Assignment* assignment = nullptr;
+  if (command.has_prepare()) assignment = command.mutable_prepare()->mutable_target();
+  if (command.has_assign_state()) assignment = command.mutable_assign_state()->mutable_assignment();
+  if (assignment != nullptr) REMESH_CHECK(proto::ColumnsToShards(*assignment).ok());
+}
+
+}  // namespace
+
 Simulation::Simulation(Options options)
     : options_(std::move(options)),
       faults_(options_.seed, options_.faults),
@@ -226,9 +238,7 @@ void Simulation::Do(SendToWorker& action) {
 
 void Simulation::Do(SendLater& action) {
   for (v1::AttachResponse& command : action.commands.make()) {
-    if (command.has_prepare()) {  // as workers do
-      REMESH_CHECK(proto::ColumnsToShards(*command.mutable_prepare()->mutable_target()).ok());
-    }
+    ExpandColumns(command);
     SendToWorker send{.stream = action.stream, .message = std::move(command)};
     Do(send);
   }
