@@ -26,8 +26,9 @@ absl::Status ValidateShape(absl::Span<const int64_t> shape, int bits_per_element
   }
   int64_t bits = bits_per_element;
   for (size_t d = 0; d < shape.size(); ++d) {
-    const std::string field = absl::StrCat("shape[", d, "]");
-    if (shape[d] < 0) return InvalidField(field, absl::StrCat(shape[d]), "must be >= 0");
+    if (shape[d] < 0) {
+      return InvalidField(absl::StrCat("shape[", d, "]"), absl::StrCat(shape[d]), "must be >= 0");
+    }
     if (shape[d] > 0 && bits > kBitsMax / shape[d]) {
       return InvalidField("shape", absl::StrJoin(shape, ","), "must hold less than 2^62 bits");
     }
