@@ -90,8 +90,9 @@ class CycleCounter {
     const bool covered = after != busy_hops_.begin() && *(after - 1) == move.hop;
     if (covered) return;
     const SegmentParts parts = PartsOf(move);
+    const bool is_busy = IsBusy(move);
     for (int64_t p = 0; p < parts.count() && !budget_.Spent(); ++p) {
-      if (parts.RangeOf({move.lo, move.hi}, p).size() == 0) continue;
+      if (!is_busy && parts.RangeOf({move.lo, move.hi}, p).size() == 0) continue;
       const int64_t cycle = move.hop + parts.TurnOf(p);
       if (!Busy(cycle)) some_.Add(cycle);
     }
