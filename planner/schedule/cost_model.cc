@@ -119,20 +119,23 @@ class ScheduleCost::Builder {
     if (cells <= kCellsMin + kCellsOfMove * moves.size()) at_.assign(cells, -1);
   }
 
-  // Adds the moves of one pair.
-  void Add(absl::Span<const int32_t> moves) {
-    const auto is_before = [&](int32_t a, int32_t b) {
-      return std::tie(moves_[a].round, moves_[a].hop) < std::tie(moves_[b].round, moves_[b].hop);
-    };
-    if (!std::is_sorted(moves.begin(), moves.end(), is_before)) {
-      sorted_.assign(moves.begin(), moves.end());
-      std::sort(sorted_.begin(), sorted_.end(), is_before);
-      moves = sorted_;
+  // Adds all pairs of a schedule of one window: each sends all its bits in one message.
+  void AddWholePairs(const std::vector<PairWork>& pairs) {
+    for (const PairWork& pair : pairs) {
+      if (cost_.budget_.Spent()) return;
+      if (pair.from != pair.to) AddBits(pair.from, pair.to, pair.bits, true, PlaceOf(0, 0));
     }
-    for (size_t begin = 0, end = 0; begin < moves.size(); begin = end) {
-      const int32_t round = moves_[moves[begin]].round;
-      while (end < moves.size() && moves_[moves[end]].round == round) ++end;
-      AddInRound(moves.subspan(begin, end - begin));
+  }
+
+  // Adds the moves of all pairs.
+  void AddPairs(const PairList& list) {
+    const PairsAhead ahead(list, moves_, segments_);
+    for (size_t i = 0; i < list.pairs.size(); ++i) {
+      if (cost_.budget_.Spent()) return;
+      ahead.Ask(i);
+      const PairWork& pair = list.pairs[i];
+      if (pair.from == pair.to) continue;
+      Add(absl::MakeConstSpan(list.order).subspan(pair.first, pair.count));
     }
   }
 
@@ -152,6 +155,23 @@ class ScheduleCost::Builder {
   // Loads are found in a table where it has no more cells than this.
   static constexpr size_t kCellsMin = size_t{1} << 16;
   static constexpr size_t kCellsOfMove = 4;
+
+  // Adds the moves of one pair.
+  void Add(absl::Span<const int32_t> moves) {
+    const auto is_before = [&](int32_t a, int32_t b) {
+      return std::tie(moves_[a].round, moves_[a].hop) < std::tie(moves_[b].round, moves_[b].hop);
+    };
+    if (!std::is_sorted(moves.begin(), moves.end(), is_before)) {
+      sorted_.assign(moves.begin(), moves.end());
+      std::sort(sorted_.begin(), sorted_.end(), is_before);
+      moves = sorted_;
+    }
+    for (size_t begin = 0, end = 0; begin < moves.size(); begin = end) {
+      const int32_t round = moves_[moves[begin]].round;
+      while (end < moves.size() && moves_[moves[end]].round == round) ++end;
+      AddInRound(moves.subspan(begin, end - begin));
+    }
+  }
 
   // Adds the moves of one pair in one round, by rising hop.
   void AddInRound(absl::Span<const int32_t> moves) {
@@ -281,16 +301,13 @@ ScheduleCost::ScheduleCost(const std::vector<Move>& moves, const PairList& list,
     round.resize(schedule.hops);
   }
   Builder builder(moves, segments, schedule, parts_max, links, *this);
-  // A list of millions that grows is copied, and for a while in memory twice.
-  if (rounds_.size() == 1 && schedule.hops == 1) {
-    Reserve(rounds_[0][0].messages, list.pairs.size());
-  }
-  const PairsAhead ahead(list, moves, segments);
-  for (const PairWork& pair : list.pairs) {
-    if (budget.Spent()) return;
-    ahead.Ask(&pair - list.pairs.data());
-    if (pair.from == pair.to) continue;
-    builder.Add(absl::MakeConstSpan(list.order).subspan(pair.first, pair.count));
+  const bool is_one_step = rounds_.size() == 1 && schedule.hops == 1;
+  if (is_one_step && parts_max == 1) {
+    builder.AddWholePairs(list.pairs);
+  } else {
+    // A list of millions that grows is copied, and for a while in memory twice.
+    if (is_one_step) Reserve(rounds_[0][0].messages, list.pairs.size());
+    builder.AddPairs(list);
   }
   builder.Merge();
   SumLoads();

@@ -112,11 +112,22 @@ class CycleCounter {
   Budget& budget_;
 };
 
+// In a plan of one window every pair sends one message.
+int64_t CountPairs(const PairList& list, Budget& budget) {
+  int64_t count = 0;
+  for (const PairWork& pair : list.pairs) {
+    if (budget.Spent()) break;
+    if (pair.from != pair.to && pair.bits > 0) ++count;
+  }
+  return count;
+}
+
 }  // namespace
 
 int64_t CountMessages(const PairList& list, const std::vector<Move>& moves,
                       const std::vector<Segment>& segments, const Schedule& schedule,
                       const Atoms& atoms, Budget& budget) {
+  if (schedule.windows() == 1) return CountPairs(list, budget);
   CycleCounter cycles(moves, segments, schedule, atoms, budget);
   int64_t messages = 0;
   const auto is_before = [&](int32_t a, int32_t b) {
