@@ -93,13 +93,17 @@ Device::Done DeviceRig::Watch(WorkOutcome* outcome, std::function<void()> then) 
   };
 }
 
+bool DeviceRig::Drain() {
+  draining_ = true;
+  const bool any = device_->Drain();
+  draining_ = false;
+  return any;
+}
+
 bool DeviceRig::Finish() {
   const auto deadline = std::chrono::steady_clock::now() + kDevicePatience;
   while (device_->pending() > 0) {
-    draining_ = true;
-    const bool any = device_->Drain();
-    draining_ = false;
-    if (any) continue;
+    if (Drain()) continue;
     if (std::chrono::steady_clock::now() > deadline) return false;
     std::this_thread::sleep_for(std::chrono::microseconds(20));
   }

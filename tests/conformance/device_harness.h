@@ -35,6 +35,7 @@ class DeviceRig {
   Device& device() { return *device_; }
   WorkOutcome* NewOutcome() { return &outcomes_.emplace_back(); }
   Device::Done Watch(WorkOutcome* outcome, std::function<void()> then = nullptr);
+  bool Drain();
   // Until nothing is pending or 60 s have passed; whether nothing is.
   bool Finish();
 

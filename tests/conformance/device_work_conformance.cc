@@ -100,7 +100,7 @@ TEST_P(DeviceConformance, TellsThatThereIsSomethingToDrain) {
     Chunks chunks(rig);
     told = 0;
     chunks.Copy(rig, 0);
-    rig.device().Drain();  // starts the work, if it has not started
+    rig.Drain();  // starts the work, if it has not started
     for (int i = 0; i < 20000 && told == 0; ++i) {
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
     }
