@@ -37,6 +37,9 @@ absl::Status CheckIndex(const char* column, int shard, int64_t index, int64_t co
                       absl::StrCat("must be in [0, ", count, ")"));
 }
 
+// Longer than the name of any memory kind.
+constexpr size_t kMemoryKindBytesMax = 32;
+
 // Checks everything but the boxes.
 absl::Status CheckColumns(const v1::Assignment& assignment) {
   const v1::ShardColumns& columns = assignment.columns();
@@ -48,6 +51,12 @@ absl::Status CheckColumns(const v1::Assignment& assignment) {
   if (count > kColumnShardsMax) {
     return InvalidField("columns.devices", absl::StrCat(count, " entries"),
                         absl::StrCat("must be at most ", kColumnShardsMax));
+  }
+  // Each is copied into many shards.
+  for (const std::string& name : columns.memory_kind_names()) {
+    if (name.size() <= kMemoryKindBytesMax) continue;
+    return InvalidField("columns.memory_kind_names", absl::StrCat(name.size(), " bytes"),
+                        absl::StrCat("must be at most ", kMemoryKindBytesMax, " bytes each"));
   }
   RETURN_IF_ERROR(CheckLength("arrays", columns.arrays_size(), count));
   RETURN_IF_ERROR(CheckLength("local_devices", columns.local_devices_size(), count));
@@ -146,11 +155,12 @@ absl::Status ColumnsToShards(v1::Assignment& assignment) {
     if (columns.memory_kinds_size() > 0) {
       shard.set_memory_kind(columns.memory_kind_names(columns.memory_kinds(i)));
     }
+    v1::Box& box = *shard.mutable_box();  // of an array without dimensions, too
     for (int d = 0; d < rank; ++d, ++next) {
       const int entry = static_cast<int>(next);
       RETURN_IF_ERROR(CheckRange(columns, entry));
-      shard.mutable_box()->add_lo(columns.lo(entry));
-      shard.mutable_box()->add_hi(columns.lo(entry) + columns.extents(entry));
+      box.add_lo(columns.lo(entry));
+      box.add_hi(columns.lo(entry) + columns.extents(entry));
     }
   }
   RETURN_IF_ERROR(CheckLength("lo", columns.lo_size(), static_cast<int>(next)));

@@ -37,7 +37,7 @@ void ShardsToColumns(v1::Assignment& assignment);
 
 // The reverse: replaces `columns`, if there are any, by `shards`. INVALID_ARGUMENT (fields
 // "columns.devices", "columns.arrays[i]" ...) if the columns do not fit each other or the arrays,
-// or there are shards already.
+// or name memory kinds of more than 32 bytes, or there are shards already.
 absl::Status ColumnsToShards(v1::Assignment& assignment);
 
 }  // namespace remesh::proto

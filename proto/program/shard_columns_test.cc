@@ -25,9 +25,10 @@ v1::Assignment Whole() {
       shard.set_array(assignment.arrays_size() - 1);
       shard.set_device(131070 + local);
       shard.set_local_device(local);
+      v1::Box& box = *shard.mutable_box();
       for (int d = 0; d < rank; ++d) {
-        shard.mutable_box()->add_lo(100 * local + d);
-        shard.mutable_box()->add_hi(100 * local + 100);
+        box.add_lo(100 * local + d);
+        box.add_hi(100 * local + 100);
       }
     }
   }
@@ -110,6 +111,8 @@ TEST(ShardColumnsTest, ColumnsThatDoNotFitAreRefused) {
   EXPECT_EQ(with([](auto& c) { c.add_memory_kinds(0); }), "columns.memory_kinds");
   EXPECT_EQ(with([](auto& c) { c.set_arrays(2, 3); }), "columns.arrays[2]");
   EXPECT_EQ(with([](auto& c) { c.set_arrays(2, -1); }), "columns.arrays[2]");
+  EXPECT_EQ(with([](auto& c) { c.add_memory_kind_names(std::string(33, 'k')); }),
+            "columns.memory_kind_names");
   EXPECT_EQ(with([](auto& c) { c.add_lo(0); }), "columns.extents");
   EXPECT_EQ(with([](auto& c) {
               c.add_lo(0);

@@ -116,6 +116,8 @@ TEST(PlaceStateTest, ColumnsSayTheSameAsShards) {
   add("{devices=[2,2]<=[4]}", "");
   add("{devices=[1,4]<=[4]}", "pinned_host");
   add("{replicated}", "unpinned_host");
+  add("{replicated}", "");
+  spec.mutable_arrays(spec.arrays_size() - 1)->clear_shape();  // a scalar, as a step is
   const planner::Topology workers = Endless(2);
   const auto placed = PlaceState(spec, &workers);
   ASSERT_TRUE(placed.ok()) << placed.status();

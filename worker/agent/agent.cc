@@ -197,7 +197,7 @@ void Agent::Execute(const v1::AttachResponse& response) {
     case v1::AttachResponse::kAssignmentPart:
       if (const absl::Status status = parts_.Add(response.assignment_part().assignment());
           !status.ok()) {
-        Refuse(status);
+        Refuse(AtField("assignment_part.assignment", status));
       }
       return;
     case v1::AttachResponse::kDropCommunicators:
@@ -250,10 +250,11 @@ bool Agent::OnlyEnds(const std::string& state) const {
 }
 
 void Agent::AssignState(v1::Assignment assignment) {
+  const std::string state = assignment.state();
+  assignment = parts_.Complete(std::move(assignment));
   const absl::Status columns = proto::ColumnsToShards(assignment);
   if (!columns.ok()) return Refuse(AtField("assign_state.assignment", columns));
-  const std::string state = assignment.state();
-  if (buffers_.Assign(parts_.Complete(std::move(assignment)))) calls_.Retry(state);
+  if (buffers_.Assign(assignment)) calls_.Retry(state);
 }
 
 void Agent::PrepareWaiting() {
@@ -261,9 +262,9 @@ void Agent::PrepareWaiting() {
 }
 
 void Agent::Prepare(v1::Prepare command) {
+  *command.mutable_target() = parts_.Complete(std::move(*command.mutable_target()));
   const absl::Status columns = proto::ColumnsToShards(*command.mutable_target());
   if (!columns.ok()) return Fail(command.attempt(), AtField("target", columns));
-  *command.mutable_target() = parts_.Complete(std::move(*command.mutable_target()));
   Begin(std::move(command));
 }
 

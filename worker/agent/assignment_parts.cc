@@ -18,6 +18,10 @@ std::tuple<std::string, std::string, int64_t> KeyOf(const v1::Assignment& part) 
 }  // namespace
 
 absl::Status AssignmentParts::Add(const v1::Assignment& part) {
+  if (part.has_columns()) {
+    return InvalidField("columns", absl::StrCat(part.columns().devices_size(), " shards"),
+                        "must be in the last message of an assignment, not in a part");
+  }
   if (waiting_ + SizeOf(part) > shards_max_) {
     const std::string max = absl::StrCat(shards_max_);
     return MakeError(

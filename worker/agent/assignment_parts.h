@@ -18,7 +18,8 @@ class AssignmentParts {
   explicit AssignmentParts(int64_t shards_max = 2'000'000) : shards_max_(shards_max) {}
 
   // RESOURCE_EXHAUSTED (ASSIGNMENT_TOO_LARGE) if more arrays and shards would wait than a host can
-  // have.
+  // have; INVALID_ARGUMENT (field "columns") if the part has columns, which only the last message
+  // may have.
   absl::Status Add(const v1::Assignment& part);
   // Returns `last`, preceded by the arrays and shards that came for the same state, uid and
   // generation, and removes these from here.

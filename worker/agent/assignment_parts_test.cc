@@ -56,6 +56,13 @@ TEST(AssignmentPartsTest, WhatWaitsIsBounded) {
   EXPECT_EQ(DevicesOf(parts.Complete(Part(2, {}))), std::vector<int64_t>{});
 }
 
+TEST(AssignmentPartsTest, OnlyTheLastMayHaveColumns) {
+  AssignmentParts parts;
+  v1::Assignment part = Part(1, {});
+  part.mutable_columns()->add_devices(1);
+  EXPECT_EQ(GetErrorInfo(parts.Add(part)).metadata.at("field"), "columns");
+}
+
 TEST_F(AgentTest, AnAssignmentInPartsIsAllocatedWhole) {
   v1::Assignment rest = Rows(0);
   rest.set_state("jobs/a/states/large");
@@ -114,6 +121,46 @@ TEST_F(AgentTest, AnAssignmentMayHaveItsShardsInColumns) {
   });
   v1::AllocateRequest request;
   request.set_state(assignment.state());
+  const auto shards = hosts_[0]->Allocate(request);
+  ASSERT_TRUE(shards.ok()) << shards.status();
+  EXPECT_EQ(shards->shards_size(), Rows(0).shards_size());
+}
+
+// Regression: columns brought a shard without dimensions back without its box, so its buffers were
+// no longer those that were assigned (STALE_SHARDS), after an upgrade of either side.
+TEST_F(AgentTest, BuffersOfAScalarAreTheSameInColumns) {
+  v1::Assignment assignment = Rows(0);
+  assignment.set_state("jobs/j/states/scalar");
+  assignment.mutable_arrays(0)->clear_shape();
+  assignment.mutable_shards(0)->mutable_box()->Clear();
+  v1::AllocateRequest request;
+  request.set_state(assignment.state());
+  for (const bool in_columns : {false, true, false}) {
+    if (in_columns) proto::ShardsToColumns(assignment);
+    if (!in_columns) ASSERT_TRUE(proto::ColumnsToShards(assignment).ok());
+    EXPECT_EQ(assignment.has_columns(), in_columns);
+    Command(0, [&](v1::AttachResponse& c) {
+      *c.mutable_assign_state()->mutable_assignment() = assignment;
+    });
+    const auto shards = hosts_[0]->Allocate(request);
+    ASSERT_TRUE(shards.ok()) << shards.status();
+    EXPECT_EQ(shards->shards_size(), 1);
+  }
+}
+
+TEST_F(AgentTest, ColumnsSpeakOfTheArraysOfAllParts) {
+  v1::Assignment last = Rows(0);
+  last.set_state("jobs/j/states/parts-and-columns");
+  v1::Assignment part = last;
+  part.clear_shards();
+  proto::ShardsToColumns(last);
+  last.clear_arrays();
+  Command(
+      0, [&](v1::AttachResponse& c) { *c.mutable_assignment_part()->mutable_assignment() = part; });
+  Command(0,
+          [&](v1::AttachResponse& c) { *c.mutable_assign_state()->mutable_assignment() = last; });
+  v1::AllocateRequest request;
+  request.set_state(last.state());
   const auto shards = hosts_[0]->Allocate(request);
   ASSERT_TRUE(shards.ok()) << shards.status();
   EXPECT_EQ(shards->shards_size(), Rows(0).shards_size());

@@ -26,7 +26,8 @@ bool StateBuffers::SameBuffers(v1::Assignment a, v1::Assignment b) {
     assignment->clear_committed();
     assignment->clear_hosts();
   }
-  return google::protobuf::util::MessageDifferencer::Equals(a, b);
+  // A box without dimensions is the same whether it is set or not.
+  return google::protobuf::util::MessageDifferencer::Equivalent(a, b);
 }
 
 std::optional<Unanswered> StateBuffers::CheckMayLend(const std::string& state) const {

@@ -71,6 +71,7 @@ v1::Assignment AssignmentInColumns(const PlacedState& placed, const std::string&
   const HostPart& part = placed.hosts.at(host);
   if (!FitColumns(placed, part)) return AssignmentOf(placed, host);
   v1::Assignment assignment = WithoutShards(placed);
+  if (assignment.ByteSizeLong() > kColumnsBytesMax) return AssignmentOf(placed, host);
   proto::ColumnsWriter columns(*assignment.mutable_columns());
   columns.Reserve(static_cast<int>(part.shards.size()));
   for (const PlacedShard& shard : part.shards) {
@@ -81,8 +82,9 @@ v1::Assignment AssignmentInColumns(const PlacedState& placed, const std::string&
     for (const planner::Interval& range : box.dims) columns.AddRange(range.lo, range.hi);
   }
   columns.Finish();
-  if (assignment.ByteSizeLong() > kColumnsBytesMax) return AssignmentOf(placed, host);
-  return assignment;
+  if (assignment.ByteSizeLong() <= kColumnsBytesMax) return assignment;
+  assignment.Clear();  // before its like is made
+  return AssignmentOf(placed, host);
 }
 
 size_t AssignmentBytes(const PlacedState& placed, const std::string& host) {

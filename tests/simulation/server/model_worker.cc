@@ -60,8 +60,9 @@ v1::Register ModelWorker::Registration() const {
   message.set_nic_bytes_per_second(1e9);
   message.set_fabric_bytes_per_second(1e10);
   message.set_supports_write_once(true);
-  message.set_supports_short_prepare(true);
-  message.set_supports_short_assign_state(true);
+  // Workers of several releases, of which a host may have another in its next life.
+  message.set_supports_short_prepare(incarnation_ % 3 != 0);
+  message.set_supports_short_assign_state(incarnation_ % 2 == 0);
   message.set_highest_epoch(highest_epoch_);
   *message.mutable_position() = position_;
   for (const auto& [key, held] : held_) *message.add_manifests() = Manifest(key);
