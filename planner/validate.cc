@@ -192,9 +192,10 @@ class Replay {
   absl::Status CheckMemory() {
     std::map<int64_t, int64_t> bits;  // device ->
     const auto add = [&](const Placement& placement, int32_t width) {
-      for (const Tile& tile : placement.layout->tiles) {
-        for (int32_t p : tile.positions) {
-          bits[(*placement.devices)[p]] += VolumeOf(tile.boxes) * width;
+      const Layout& layout = *placement.layout;
+      for (size_t t = 0; t < layout.tiles.size(); ++t) {
+        for (int32_t p : layout.PositionsOf(t)) {
+          bits[(*placement.devices)[p]] += VolumeOf(layout.tiles[t].boxes) * width;
         }
       }
     };

@@ -132,10 +132,11 @@ class AtomMaker {
     std::vector<int32_t>& groups = entry->second;
     if (!inserted) return groups;
     Group group;
-    groups.reserve(placement.layout->tiles.size());
-    for (const Tile& tile : placement.layout->tiles) {
+    const Layout& layout = *placement.layout;
+    groups.reserve(layout.tiles.size());
+    for (size_t t = 0; t < layout.tiles.size(); ++t) {
       group.clear();
-      for (int32_t position : tile.positions) {
+      for (int32_t position : layout.PositionsOf(t)) {
         const int32_t device = static_cast<int32_t>((*placement.devices)[position]);
         if (!living_only || !network_.lost[device]) group.push_back(device);
       }
@@ -245,7 +246,7 @@ class AtomMaker {
     const int64_t subgroup = spec.target.layout->tiles[atom.target_tiles.front()].subgroup;
     std::vector<int32_t> lost;
     for (int32_t tile : atom.source_tiles) {
-      for (int32_t position : source.layout->tiles[tile].positions) {
+      for (int32_t position : source.layout->PositionsOf(tile)) {
         lost.push_back(static_cast<int32_t>((*source.devices)[position]));
       }
     }

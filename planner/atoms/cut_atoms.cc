@@ -34,7 +34,7 @@ class TileIndex {
     if (count <= kDenseMax) dense_.assign(count, -1);
     for (size_t t = 0; t < layout.tiles.size(); ++t) {
       const Tile& tile = layout.tiles[t];
-      if (tile.subgroup != subgroup || tile.positions.empty()) continue;
+      if (tile.subgroup != subgroup || layout.PositionsOf(t).empty()) continue;
       (dense_.empty() ? sparse_[tile.number] : dense_[tile.number]) = static_cast<int32_t>(t);
     }
   }
@@ -204,7 +204,7 @@ void AddTileBoxes(const Layout& layout, int64_t subgroup, bool is_target,
                   std::vector<TileBox>& boxes) {
   for (size_t t = 0; t < layout.tiles.size(); ++t) {
     const Tile& tile = layout.tiles[t];
-    if (tile.subgroup != subgroup || tile.positions.empty()) continue;
+    if (tile.subgroup != subgroup || layout.PositionsOf(t).empty()) continue;
     for (const Box& box : tile.boxes) boxes.push_back({&box, static_cast<int32_t>(t), is_target});
   }
 }

@@ -15,28 +15,47 @@
 #include "planner/canonical/device_table.h"
 #include "planner/canonical/fingerprint.h"
 #include "planner/canonical/request_hasher.h"
-#include "planner/values/resize.h"
 
 namespace remesh::planner {
 namespace {
 
+// Whether the tile has no boxes or no positions.
+bool IsIdle(const Layout& layout, size_t tile) {
+  return layout.tiles[tile].boxes.empty() || layout.PositionsOf(tile).empty();
+}
+
+bool HasIdleTile(const Layout& layout) {
+  for (size_t t = 0; t < layout.tiles.size(); ++t) {
+    if (IsIdle(layout, t)) return true;
+  }
+  return false;
+}
+
+// The layout without idle tiles.
+Layout WithoutIdleTiles(const Layout& layout) {
+  std::vector<Tile> kept;
+  std::vector<int32_t> new_number(layout.tiles.size(), -1);
+  for (size_t t = 0; t < layout.tiles.size(); ++t) {
+    if (IsIdle(layout, t)) continue;
+    new_number[t] = static_cast<int32_t>(kept.size());
+    kept.push_back(layout.tiles[t]);
+  }
+  Layout result = layout;
+  result.tiles = TileList(std::move(kept));
+  for (int32_t& tile : result.tile_of) tile = tile < 0 ? -1 : new_number[tile];
+  IndexPositions(result);
+  return result;
+}
+
 // Positions of layouts renumbered so that position i is devices[i] of the sorted list `devices`.
 Layout Renumbered(const Layout& layout, const std::vector<int32_t>& new_position) {
-  Layout result{.shape = layout.shape,
-                .device_count = layout.device_count,
-                .partitions = layout.partitions,
-                .subgroup_kind = layout.subgroup_kind};
-  result.tile_of.assign(layout.device_count, -1);
-  Reserve(result.tiles, layout.tiles.size());
-  for (const Tile& tile : layout.tiles) {
-    if (tile.boxes.empty() || tile.positions.empty()) continue;
-    result.tiles.push_back(tile);
-    for (int32_t& position : result.tiles.back().positions) {
-      position = new_position[position];
-      result.tile_of[position] = static_cast<int32_t>(result.tiles.size()) - 1;
-    }
-    std::sort(result.tiles.back().positions.begin(), result.tiles.back().positions.end());
+  Layout result = HasIdleTile(layout) ? WithoutIdleTiles(layout) : layout;
+  const std::vector<int32_t> tile_of = std::move(result.tile_of);
+  result.tile_of.resize(tile_of.size());
+  for (size_t position = 0; position < tile_of.size(); ++position) {
+    result.tile_of[new_position[position]] = tile_of[position];
   }
+  IndexPositions(result);
   return result;
 }
 
@@ -91,10 +110,7 @@ class Canonicalizer {
   const LayoutFacts& FactsOf(const Layout& layout) {
     const auto [entry, inserted] = layout_facts_.try_emplace(&layout);
     if (inserted) {
-      entry->second = {HashWithoutDevices(layout),
-                       std::any_of(layout.tiles.begin(), layout.tiles.end(), [](const Tile& tile) {
-                         return tile.boxes.empty() || tile.positions.empty();
-                       })};
+      entry->second = {HashWithoutDevices(layout), HasIdleTile(layout)};
     }
     return entry->second;
   }

@@ -84,9 +84,10 @@ Hash128 HashWithoutDevices(const Layout& layout) {
   hasher.Add(static_cast<int64_t>(layout.shape.size()));
   for (int64_t extent : layout.shape) hasher.Add(extent);
   hasher.AddText(layout.subgroup_kind);
-  for (const Tile& tile : layout.tiles) {
+  for (size_t t = 0; t < layout.tiles.size(); ++t) {
+    const Tile& tile = layout.tiles[t];
     if (tile.boxes.empty()) continue;
-    hasher.Add(tile.subgroup).Add(static_cast<int64_t>(tile.positions.size()));
+    hasher.Add(tile.subgroup).Add(static_cast<int64_t>(layout.PositionsOf(t).size()));
     hasher.Add(static_cast<int64_t>(tile.boxes.size()));
     for (const Box& box : tile.boxes) {
       for (const Interval& i : box.dims) hasher.Add(i.lo).Add(i.hi);

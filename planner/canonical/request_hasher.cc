@@ -59,9 +59,7 @@ int64_t RequestHasher::AddPlacement(const Placement& placement,
   hasher_.AddHash(hash_of(*placement.layout)).Add(static_cast<int64_t>(placement.memory_kind));
   hasher_.Add(static_cast<int64_t>(placement.devices->size()));
   for (int64_t id : *placement.devices) hasher_.Add(id);
-  for (const Tile& tile : placement.layout->tiles) {
-    for (int32_t position : tile.positions) hasher_.Add(position);
-  }
+  for (int32_t position : placement.layout->positions) hasher_.Add(position);
   return entry->second;
 }
 

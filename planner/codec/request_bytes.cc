@@ -139,7 +139,7 @@ class Tables {
       bytes_.layouts.push_back({.shape = from.shape,
                                 .subgroup_kind = from.subgroup_kind,
                                 .partitions = from.partitions.value_or(std::vector<DimPartition>()),
-                                .tiles = from.tiles,
+                                .tiles = {from.tiles.begin(), from.tiles.end()},
                                 .tile_of = from.tile_of,
                                 .separable = from.partitions.has_value()});
     }
@@ -171,20 +171,19 @@ class LayoutBuilder {
     ASSIGN_OR_RETURN(Layout layout, bytes.separable ? Separable(bytes) : Boxes(bytes));
     RETURN_IF_ERROR(CheckTiles(bytes, layout));
     layout.device_count = static_cast<int32_t>(bytes.tile_of.size());
-    for (Tile& tile : layout.tiles) tile.positions.clear();
     for (size_t position = 0; position < bytes.tile_of.size(); ++position) {
       const int32_t tile = bytes.tile_of[position];
       if (tile < -1 || tile >= static_cast<int32_t>(layout.tiles.size())) {
         return InvalidField(absl::StrCat("tile_of[", position, "]"), absl::StrCat(tile),
                             absl::StrCat("must be in [-1, ", layout.tiles.size(), ")"));
       }
-      if (tile >= 0) layout.tiles[tile].positions.push_back(static_cast<int32_t>(position));
-    }
-    for (size_t t = 0; t < layout.tiles.size(); ++t) {
-      if (!layout.tiles[t].positions.empty()) continue;
-      return InvalidField(absl::StrCat("tiles[", t, "].positions"), "", "must not be empty");
     }
     layout.tile_of = bytes.tile_of;
+    IndexPositions(layout);
+    for (size_t t = 0; t < layout.tiles.size(); ++t) {
+      if (!layout.PositionsOf(t).empty()) continue;
+      return InvalidField(absl::StrCat("tiles[", t, "].positions"), "", "must not be empty");
+    }
     return std::make_shared<const Layout>(std::move(layout));
   }
 

@@ -24,16 +24,17 @@ class HostBytes {
 
   void Add(const Key& key, int64_t arrays) {
     const auto& [layout, devices, element_bits] = key;
-    for (const Tile& tile : layout->tiles) {
+    for (size_t t = 0; t < layout->tiles.size(); ++t) {
       std::vector<int32_t> hosts;
-      for (const int32_t position : tile.positions) {
+      for (const int32_t position : layout->PositionsOf(t)) {
         const int64_t device = (*devices)[position];
         if (!network_.lost[device]) hosts.push_back(network_.host_of[device]);
       }
       std::sort(hosts.begin(), hosts.end());
       hosts.erase(std::unique(hosts.begin(), hosts.end()), hosts.end());
       double bits = 0;
-      for (const Box& box : tile.boxes) bits += static_cast<double>(box.element_count());
+      for (const Box& box : layout->tiles[t].boxes)
+        bits += static_cast<double>(box.element_count());
       bits *= static_cast<double>(element_bits) * static_cast<double>(arrays);
       const double ways = shared_ ? static_cast<double>(hosts.size()) : 1;
       for (const int32_t host : hosts) bytes_[host] += bits / 8 / ways;

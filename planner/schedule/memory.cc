@@ -33,9 +33,10 @@ struct Sharing {
 // Adds the shards of all these arrays to the sums of their devices.
 void AddShards(const Sharing& sharing, ShardBits& sum) {
   const Placement& placement = *sharing.placement;
-  for (const Tile& tile : placement.layout->tiles) {
+  const Layout& layout = *placement.layout;
+  for (size_t t = 0; t < layout.tiles.size(); ++t) {
     int64_t bits = 0, padding = 0;
-    for (const Box& box : tile.boxes) {
+    for (const Box& box : layout.tiles[t].boxes) {
       const int64_t elements = box.element_count();
       for (const auto& [width, arrays] : sharing.arrays_of_width) {
         const int64_t of_box = elements * width;
@@ -43,7 +44,7 @@ void AddShards(const Sharing& sharing, ShardBits& sum) {
         padding += (StoredBytes(of_box) * 8 - of_box) * arrays;
       }
     }
-    for (const int32_t position : tile.positions) {
+    for (const int32_t position : layout.PositionsOf(t)) {
       sum.bits[(*placement.devices)[position]] += bits;
       sum.padding[(*placement.devices)[position]] += padding;
     }

@@ -47,8 +47,8 @@ void ExpectEveryDeviceKeepsItsBox(const HloSharding& source, const IntermediateS
   int64_t tiles = 1;
   for (const int64_t count : result.target_tiles) tiles *= count;
   EXPECT_EQ(static_cast<int64_t>(after.tiles.size()), tiles);
-  for (const Tile& tile : after.tiles) {
-    EXPECT_EQ(static_cast<int64_t>(tile.positions.size()), devices / tiles);
+  for (size_t t = 0; t < after.tiles.size(); ++t) {
+    EXPECT_EQ(static_cast<int64_t>(after.PositionsOf(t).size()), devices / tiles);
   }
 }
 

@@ -44,7 +44,7 @@ TEST(ToLayoutTest, ReplicasShareATile) {
   const auto layout = Place("{devices=[2,2]<=[2,2]T(1,0) last_tile_dim_replicate}", {4}, 4);
   ASSERT_TRUE(layout.ok());
   ASSERT_EQ(layout->tiles.size(), 2u);
-  EXPECT_THAT(layout->tiles[0].positions, ::testing::ElementsAre(0, 2));
+  EXPECT_THAT(layout->PositionsOf(0), ::testing::ElementsAre(0, 2));
 }
 
 TEST(ToLayoutTest, MaximalIsOnePosition) {
@@ -67,9 +67,9 @@ TEST(ToLayoutTest, SubgroupPeersAreNoReplicas) {
   ASSERT_TRUE(layout.ok());
   EXPECT_EQ(layout->subgroup_kind, "manual(2)");
   ASSERT_EQ(layout->tiles.size(), 4u);
-  EXPECT_THAT(layout->tiles[0].positions, ::testing::ElementsAre(0, 1));
+  EXPECT_THAT(layout->PositionsOf(0), ::testing::ElementsAre(0, 1));
   EXPECT_EQ(layout->tiles[0].subgroup, 0);
-  EXPECT_THAT(layout->tiles[2].positions, ::testing::ElementsAre(2, 3));
+  EXPECT_THAT(layout->PositionsOf(2), ::testing::ElementsAre(2, 3));
   EXPECT_EQ(layout->tiles[2].subgroup, 1);
   EXPECT_EQ(Place("{unreduced}", {4}, 3)->subgroup_kind, "unreduced[sum](3)");
   EXPECT_EQ(Place("{manual}", {4}, 1)->subgroup_kind, "");

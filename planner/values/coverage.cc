@@ -55,9 +55,8 @@ bool CoversByCount(const Layout& layout, const std::vector<const Box*>& boxes) {
   return covered == ElementCount(layout.shape);
 }
 
-bool HasLivingPosition(const Tile& tile, const std::vector<bool>& lost) {
-  return std::any_of(tile.positions.begin(), tile.positions.end(),
-                     [&](int32_t p) { return !lost[p]; });
+bool HasLivingPosition(absl::Span<const int32_t> positions, const std::vector<bool>& lost) {
+  return std::any_of(positions.begin(), positions.end(), [&](int32_t p) { return !lost[p]; });
 }
 
 }  // namespace
@@ -70,9 +69,10 @@ absl::Status CheckCovers(const Layout& layout, absl::Span<const int32_t> lost_po
   for (int32_t position : lost_positions) lost[position] = true;
   std::map<int64_t, std::vector<const Box*>> boxes_of_subgroup;
   if (layout.tiles.empty()) boxes_of_subgroup[0];
-  for (const Tile& tile : layout.tiles) {
+  for (size_t t = 0; t < layout.tiles.size(); ++t) {
+    const Tile& tile = layout.tiles[t];
     std::vector<const Box*>& boxes = boxes_of_subgroup[tile.subgroup];
-    if (!HasLivingPosition(tile, lost)) continue;
+    if (!HasLivingPosition(layout.PositionsOf(t), lost)) continue;
     for (const Box& box : tile.boxes) boxes.push_back(&box);
   }
   for (const auto& [subgroup, boxes] : boxes_of_subgroup) {

@@ -129,17 +129,21 @@ std::vector<int32_t> OrderByKey(const std::vector<int64_t>& keys) {
 
 auto OrderOf(const Tile& tile) { return std::tie(tile.subgroup, tile.boxes); }
 
-void SortTiles(Layout& layout) {
-  std::sort(layout.tiles.begin(), layout.tiles.end(),
-            [](const Tile& a, const Tile& b) { return OrderOf(a) < OrderOf(b); });
-}
-
-void FillTileOf(Layout& layout) {
-  layout.tile_of.assign(layout.device_count, -1);
-  for (size_t t = 0; t < layout.tiles.size(); ++t) {
-    for (int32_t position : layout.tiles[t].positions)
-      layout.tile_of[position] = static_cast<int32_t>(t);
+// Sorts tiles by (subgroup, boxes), and renumbers tile_of.
+void SortTiles(std::vector<Tile>& tiles, std::vector<int32_t>& tile_of) {
+  std::vector<int32_t> order(tiles.size());
+  std::iota(order.begin(), order.end(), 0);
+  std::sort(order.begin(), order.end(),
+            [&](int32_t a, int32_t b) { return OrderOf(tiles[a]) < OrderOf(tiles[b]); });
+  std::vector<Tile> sorted;
+  Reserve(sorted, tiles.size());
+  std::vector<int32_t> new_number(tiles.size());
+  for (const int32_t tile : order) {
+    new_number[tile] = static_cast<int32_t>(sorted.size());
+    sorted.push_back(std::move(tiles[tile]));
   }
+  tiles = std::move(sorted);
+  for (int32_t& tile : tile_of) tile = tile < 0 ? -1 : new_number[tile];
 }
 
 absl::StatusOr<std::vector<Box>> CheckedBoxes(const Shape& shape, const std::vector<Box>& boxes) {
@@ -194,12 +198,27 @@ DimPartition TilePartition(int64_t extent, int64_t parts) {
   return partition;
 }
 
+void IndexPositions(Layout& layout) {
+  layout.first_position.assign(layout.tiles.size() + 1, 0);
+  for (const int32_t tile : layout.tile_of) {
+    if (tile >= 0) ++layout.first_position[tile + 1];
+  }
+  std::partial_sum(layout.first_position.begin(), layout.first_position.end(),
+                   layout.first_position.begin());
+  layout.positions.resize(layout.first_position.back());
+  std::vector<int32_t> next = layout.first_position;
+  for (size_t position = 0; position < layout.tile_of.size(); ++position) {
+    const int32_t tile = layout.tile_of[position];
+    if (tile >= 0) layout.positions[next[tile]++] = static_cast<int32_t>(position);
+  }
+}
+
 bool operator==(const Layout& a, const Layout& b) {
   const auto same = [](const Tile& s, const Tile& t) {
-    return s.subgroup == t.subgroup && s.positions == t.positions && s.boxes == t.boxes;
+    return s.subgroup == t.subgroup && s.boxes == t.boxes;
   };
   return a.shape == b.shape && a.device_count == b.device_count &&
-         a.subgroup_kind == b.subgroup_kind &&
+         a.subgroup_kind == b.subgroup_kind && a.tile_of == b.tile_of &&
          std::equal(a.tiles.begin(), a.tiles.end(), b.tiles.begin(), b.tiles.end(), same);
 }
 
@@ -210,7 +229,7 @@ std::string Layout::DebugString() const {
     absl::StrAppend(&text, t == 0 ? " " : "; ");
     if (!subgroup_kind.empty()) absl::StrAppend(&text, "subgroup ", tiles[t].subgroup, " ");
     for (const Box& box : tiles[t].boxes) text += box.DebugString();
-    absl::StrAppend(&text, " at ", absl::StrJoin(tiles[t].positions, ","));
+    absl::StrAppend(&text, " at ", absl::StrJoin(PositionsOf(t), ","));
   }
   if (tiles.size() > kTilesShownMax)
     absl::StrAppend(&text, "; ", tiles.size() - kTilesShownMax, " more tiles");
@@ -236,29 +255,39 @@ Layout MakeSeparableLayout(Shape shape, std::vector<DimPartition> partitions,
     REMESH_CHECK(!__builtin_add_overflow(first, keys[i], &keys[i]));
   }
   const std::vector<int32_t> order = OrderByKey(keys);
-  size_t tiles = 0;
+  size_t count = 0;  // of tiles
   for (size_t i = 0; i < order.size(); ++i) {
-    if (i == 0 || keys[order[i]] != keys[order[i - 1]]) ++tiles;
+    if (i == 0 || keys[order[i]] != keys[order[i - 1]]) ++count;
   }
-  Reserve(layout.tiles, tiles);
+  std::vector<Tile> tiles;
+  Reserve(tiles, count);
+  layout.tile_of.assign(numbers.size(), -1);
   for (size_t begin = 0, end = 0; begin < order.size(); begin = end) {
     const int32_t position = order[begin];
     while (end < order.size() && keys[order[end]] == keys[position]) ++end;
-    Tile& tile = layout.tiles.emplace_back();
+    Tile& tile = tiles.emplace_back();
     boxes.Append(numbers[position], tile.boxes);
-    tile.positions.assign(order.begin() + begin, order.begin() + end);
     tile.subgroup = subgroups.empty() ? 0 : subgroups[position];
     tile.number = numbers[position];
-    if (tile.boxes.empty()) layout.tiles.pop_back();
+    if (tile.boxes.empty()) {
+      tiles.pop_back();
+      continue;
+    }
+    for (size_t i = begin; i < end; ++i) {
+      layout.tile_of[order[i]] = static_cast<int32_t>(tiles.size()) - 1;
+    }
   }
-  if (!boxes.InOrder()) SortTiles(layout);
+  if (!boxes.InOrder()) SortTiles(tiles, layout.tile_of);
   layout.partitions = std::move(partitions);
-  FillTileOf(layout);
+  layout.tiles = TileList(std::move(tiles));
+  IndexPositions(layout);
   return layout;
 }
 
 absl::StatusOr<Layout> MakeBoxLayout(Shape shape, absl::Span<const std::vector<Box>> boxes) {
   Layout layout{.shape = std::move(shape), .device_count = static_cast<int32_t>(boxes.size())};
+  layout.tile_of.assign(boxes.size(), -1);
+  std::vector<Tile> tiles;
   absl::flat_hash_map<std::vector<Box>, int32_t> tile_of_boxes;
   int64_t total = 0;
   for (size_t position = 0; position < boxes.size(); ++position) {
@@ -269,12 +298,13 @@ absl::StatusOr<Layout> MakeBoxLayout(Shape shape, absl::Span<const std::vector<B
       return InvalidField("boxes", absl::StrCat(total), "boxes of one array are too many");
     if (checked->empty()) continue;
     const auto [entry, inserted] =
-        tile_of_boxes.try_emplace(*checked, static_cast<int32_t>(layout.tiles.size()));
-    if (inserted) layout.tiles.emplace_back().boxes.assign(checked->begin(), checked->end());
-    layout.tiles[entry->second].positions.push_back(static_cast<int32_t>(position));
+        tile_of_boxes.try_emplace(*checked, static_cast<int32_t>(tiles.size()));
+    if (inserted) tiles.emplace_back().boxes.assign(checked->begin(), checked->end());
+    layout.tile_of[position] = entry->second;
   }
-  SortTiles(layout);
-  FillTileOf(layout);
+  SortTiles(tiles, layout.tile_of);
+  layout.tiles = TileList(std::move(tiles));
+  IndexPositions(layout);
   return layout;
 }
 

@@ -5,6 +5,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/container/inlined_vector.h"
@@ -30,17 +31,32 @@ struct DimPartition {
 // REQUIRES: s >= 0, k >= 1.
 DimPartition TilePartition(int64_t extent, int64_t parts);
 
-// Devices that hold the same boxes in the same subgroup, and so are replicas of each other. In a
-// large mesh there may be a tile per device, so the usual tile, one box on few devices, allocates
-// no memory.
+// Boxes that devices of one subgroup hold, which are replicas of each other. In a large mesh there
+// may be a tile per device, so the usual tile, of one box, allocates no memory.
 struct Tile {
   absl::InlinedVector<Box, 1>
-      boxes;  // disjoint, none empty, sorted; no box at all for an empty shard
-  absl::InlinedVector<int32_t, 4> positions;  // in the device list, rising
+      boxes;             // disjoint, none empty, sorted; no box at all for an empty shard
   int64_t subgroup = 0;  // peers in other subgroups are not replicas, even with equal boxes
   int64_t number = -1;   // of a separable layout: its parts in mixed radix, last dimension fastest
 
   friend bool operator==(const Tile&, const Tile&) = default;
+};
+
+// A list of tiles, which layouts that put them on other positions share. A value; copies are cheap.
+class TileList {
+ public:
+  TileList() : TileList(std::vector<Tile>()) {}
+  explicit TileList(std::vector<Tile> tiles)
+      : tiles_(std::make_shared<const std::vector<Tile>>(std::move(tiles))) {}
+
+  bool empty() const { return tiles_->empty(); }
+  size_t size() const { return tiles_->size(); }
+  const Tile& operator[](size_t tile) const { return (*tiles_)[tile]; }
+  auto begin() const { return tiles_->begin(); }
+  auto end() const { return tiles_->end(); }
+
+ private:
+  std::shared_ptr<const std::vector<Tile>> tiles_;
 };
 
 // The one internal form of a sharding: which boxes of an array of `shape` each position of the
@@ -50,8 +66,11 @@ struct Tile {
 struct Layout {
   Shape shape;
   int32_t device_count = 0;  // length of the device list
-  std::vector<Tile> tiles;
+  TileList tiles;
   std::vector<int32_t> tile_of;  // the tile of each position, -1 where it holds nothing
+  // The positions of all tiles, tile after tile, and where those of each begin: see PositionsOf().
+  std::vector<int32_t> positions;
+  std::vector<int32_t> first_position;
   // Set when every tile is a product of parts, one per dimension (all front ends but explicit
   // boxes).
   std::optional<std::vector<DimPartition>> partitions;
@@ -60,12 +79,21 @@ struct Layout {
   // subgroups at every position of the request's devices.
   std::string subgroup_kind;
 
+  // The positions in the device list that hold a tile, rising. REQUIRES: IndexPositions().
+  absl::Span<const int32_t> PositionsOf(size_t tile) const {
+    return absl::MakeConstSpan(positions).subspan(first_position[tile],
+                                                  first_position[tile + 1] - first_position[tile]);
+  }
+
   // Compares boxes, positions and subgroups, not how the layout was built (numbers, partitions).
   friend bool operator==(const Layout& a, const Layout& b);
   std::string DebugString() const;
 };
 
 using LayoutPtr = std::shared_ptr<const Layout>;
+
+// Fills `positions` and `first_position`. To be called once tiles and tile_of are complete.
+void IndexPositions(Layout& layout);
 
 // The most boxes that one position of a box layout may hold.
 inline constexpr int64_t kBoxesOfPositionMax = 4096;

@@ -26,8 +26,8 @@ TEST(TilePartitionTest, LastTilesAreShortOrEmpty) {
 TEST(LayoutTest, ReplicasShareATileAndEmptyShardsHaveNone) {
   const Layout layout = MakeSeparableLayout({5}, {TilePartition(5, 4)}, Numbers{3, 1, 0, 1});
   ASSERT_EQ(layout.tiles.size(), 2u);
-  EXPECT_THAT(layout.tiles[0].positions, ElementsAre(2));
-  EXPECT_THAT(layout.tiles[1].positions, ElementsAre(1, 3));
+  EXPECT_THAT(layout.PositionsOf(0), ElementsAre(2));
+  EXPECT_THAT(layout.PositionsOf(1), ElementsAre(1, 3));
   EXPECT_TRUE(BoxesOf(layout, 0).empty());
   EXPECT_EQ(BoxesOf(layout, 3)[0].DebugString(), "[2:4]");
 }
@@ -65,7 +65,7 @@ TEST(LayoutTest, TilesAreOrderedByBoxes) {
   const std::vector<DimPartition> partitions = {TilePartition(4, 2), TilePartition(6, 3)};
   const Layout turned = MakeSeparableLayout({4, 6}, partitions, Numbers{5, 4, 3, 2, 1, 0, 5});
   EXPECT_THAT(turned.tile_of, ElementsAre(5, 4, 3, 2, 1, 0, 5));
-  EXPECT_THAT(turned.tiles[5].positions, ElementsAre(0, 6));
+  EXPECT_THAT(turned.PositionsOf(5), ElementsAre(0, 6));
   EXPECT_EQ(turned.tiles[4].boxes[0].DebugString(), "[2:4,2:4]");
   EXPECT_EQ(turned.tiles[4].number, 4);
 

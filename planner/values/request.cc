@@ -142,9 +142,9 @@ class Checker {
   __int128 HeldElements(const Layout& layout) {
     const auto [entry, is_new] = held_elements_.try_emplace(&layout, 0);
     if (!is_new) return entry->second;
-    for (const Tile& tile : layout.tiles) {
-      for (const Box& box : tile.boxes) {
-        entry->second += __int128{box.element_count()} * tile.positions.size();
+    for (size_t t = 0; t < layout.tiles.size(); ++t) {
+      for (const Box& box : layout.tiles[t].boxes) {
+        entry->second += __int128{box.element_count()} * layout.PositionsOf(t).size();
       }
     }
     return entry->second;

@@ -37,10 +37,11 @@ int64_t Held(const absl::InlinedVector<T, kInlined>& vector) {
 }
 
 int64_t Held(const planner::Layout& layout) {
-  int64_t bytes = Block(sizeof(planner::Layout) + 16) + Held(layout.shape) + Held(layout.tiles) +
-                  Held(layout.tile_of) + Held(layout.subgroup_kind);
+  int64_t bytes = Block(sizeof(planner::Layout) + 16) + Held(layout.shape) +
+                  Block(layout.tiles.size() * sizeof(planner::Tile)) + Held(layout.tile_of) +
+                  Held(layout.positions) + Held(layout.first_position) + Held(layout.subgroup_kind);
   for (const planner::Tile& tile : layout.tiles) {
-    bytes += Held(tile.boxes) + Held(tile.positions);
+    bytes += Held(tile.boxes);
     for (const planner::Box& box : tile.boxes) bytes += Held(box.dims);
   }
   if (!layout.partitions.has_value()) return bytes;

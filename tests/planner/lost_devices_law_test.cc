@@ -47,10 +47,11 @@ std::map<Element, std::set<int64_t>> HoldersOf(const ReshardRequest& request,
   std::map<Element, std::set<int64_t>> holders;
   for (size_t a = 0; a < request.arrays.size(); ++a) {
     const Placement& placement = request.arrays[a].*side;
-    for (const Tile& tile : placement.layout->tiles) {
+    for (size_t t = 0; t < placement.layout->tiles.size(); ++t) {
+      const Tile& tile = placement.layout->tiles[t];
       for (const Box& box : tile.boxes) {
         ForEachIndex(request.arrays[a].shape, box, [&](int64_t index) {
-          for (int32_t p : tile.positions)
+          for (int32_t p : placement.layout->PositionsOf(t))
             holders[{a, tile.subgroup, index}].insert((*placement.devices)[p]);
         });
       }

@@ -86,10 +86,10 @@ std::vector<int64_t> ShardBytes(const ReshardRequest& request, size_t devices) {
   std::vector<int64_t> bytes(devices, 0);
   for (const ArraySpec& array : request.arrays) {
     for (const Placement* placement : {&array.source, &array.target}) {
-      for (const Tile& tile : placement->layout->tiles) {
-        for (const Box& box : tile.boxes) {
+      for (size_t t = 0; t < placement->layout->tiles.size(); ++t) {
+        for (const Box& box : placement->layout->tiles[t].boxes) {
           const int64_t bits = box.element_count() * BitWidth(array.element_type);
-          for (const int32_t p : tile.positions)
+          for (const int32_t p : placement->layout->PositionsOf(t))
             bytes[(*placement->devices)[p]] += StoredBytes(bits);
         }
       }

@@ -100,10 +100,11 @@ class Counter {
 
   void Collect(const ArraySpec& array, const planner::Placement& placement, bool is_target,
                std::map<std::pair<int64_t, int64_t>, Spread>& elements) {
-    for (const planner::Tile& tile : placement.layout->tiles) {
+    for (size_t t = 0; t < placement.layout->tiles.size(); ++t) {
+      const planner::Tile& tile = placement.layout->tiles[t];
       std::set<int32_t> hosts;
       std::set<int64_t> devices;
-      for (int32_t p : tile.positions) {
+      for (int32_t p : placement.layout->PositionsOf(t)) {
         const int64_t id = (*placement.devices)[p];
         if (lost_.contains(id)) continue;
         hosts.insert(host_of_.at(id));

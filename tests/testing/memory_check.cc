@@ -113,10 +113,11 @@ class Memory {
   template <typename Visit>
   void ForEachElement(int32_t array, const planner::Placement& placement,
                       const Visit& visit) const {
-    for (const planner::Tile& tile : placement.layout->tiles) {
+    for (size_t t = 0; t < placement.layout->tiles.size(); ++t) {
+      const planner::Tile& tile = placement.layout->tiles[t];
       for (const planner::Box& box : tile.boxes) {
         ForEachIndex(request_.arrays[array].shape, box, [&](int64_t index) {
-          for (int32_t position : tile.positions) {
+          for (int32_t position : placement.layout->PositionsOf(t)) {
             visit((*placement.devices)[position], Element{array, tile.subgroup, index});
           }
         });

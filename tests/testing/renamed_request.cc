@@ -40,10 +40,7 @@ Placement Moved(const Placement& placement, const std::vector<int32_t>& to,
   moved.devices = std::make_shared<const planner::DeviceList>(std::move(devices));
   planner::Layout layout = *placement.layout;
   for (size_t i = 0; i < to.size(); ++i) layout.tile_of[to[i]] = placement.layout->tile_of[i];
-  for (planner::Tile& tile : layout.tiles) {
-    for (int32_t& position : tile.positions) position = to[position];
-    std::sort(tile.positions.begin(), tile.positions.end());
-  }
+  planner::IndexPositions(layout);
   moved.layout = std::make_shared<const planner::Layout>(std::move(layout));
   return moved;
 }

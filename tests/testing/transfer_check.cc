@@ -105,8 +105,10 @@ class Simulation {
 
   void LoadSource(int32_t a) {
     const planner::ArraySpec& array = request_.arrays[a];
-    for (const planner::Tile& tile : array.source.layout->tiles) {
-      for (int32_t position : tile.positions) {
+    const planner::Layout& layout = *array.source.layout;
+    for (size_t t = 0; t < layout.tiles.size(); ++t) {
+      const planner::Tile& tile = layout.tiles[t];
+      for (int32_t position : layout.PositionsOf(t)) {
         const int64_t device = (*array.source.devices)[position];
         named_.insert(device);
         if (lost_.contains(device)) continue;

@@ -27,14 +27,15 @@ namespace {
 // The same boxes, of which none counts as a replica of another.
 planner::Layout WithoutReplicas(const planner::Layout& layout) {
   planner::Layout apart = layout;
-  apart.tiles.clear();
+  std::vector<planner::Tile> tiles;
   for (int32_t position = 0; position < layout.device_count; ++position) {
     planner::Tile tile = layout.tiles[layout.tile_of[position]];
-    tile.positions = {position};
     tile.subgroup = position;
-    apart.tiles.push_back(std::move(tile));
+    tiles.push_back(std::move(tile));
     apart.tile_of[position] = position;
   }
+  apart.tiles = planner::TileList(std::move(tiles));
+  planner::IndexPositions(apart);
   return apart;
 }
 

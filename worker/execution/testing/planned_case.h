@@ -40,10 +40,11 @@ struct PlannedCase {
 
 inline void AddShards(const planner::ArraySpec& array, int index,
                       const planner::Placement& placement, std::vector<TestShard>& shards) {
-  for (const planner::Tile& tile : placement.layout->tiles) {
-    for (const int32_t position : tile.positions) {
+  const planner::Layout& layout = *placement.layout;
+  for (size_t t = 0; t < layout.tiles.size(); ++t) {
+    for (const int32_t position : layout.PositionsOf(t)) {
       const int device = static_cast<int>((*placement.devices)[position]) - 100;
-      for (const planner::Box& box : tile.boxes) {
+      for (const planner::Box& box : layout.tiles[t].boxes) {
         if (!box.empty()) shards.push_back({index, device, box});
       }
     }
