@@ -5,6 +5,7 @@
 #include <tuple>
 #include <utility>
 
+#include "base/check.h"
 #include "planner/values/resize.h"
 
 namespace remesh::planner {
@@ -80,11 +81,10 @@ class ScheduleCost::RunningMax {
   struct Sum {
     int64_t bits = 0;
     double messages = 0;
-    bool is_used = false;
   };
 
   Sum& Use(int32_t i) {
-    if (!std::exchange(sums_[i].is_used, true)) used_.push_back(i);
+    if (sums_[i].bits == 0 && sums_[i].messages == 0) used_.push_back(i);
     return sums_[i];
   }
 
@@ -310,7 +310,7 @@ ScheduleCost::ScheduleCost(const std::vector<Move>& moves, const PairList& list,
     builder.AddPairs(list);
   }
   builder.Merge();
-  SumLoads();
+  if (schedule.hops > 1) SumLoads();
 }
 
 void ScheduleCost::SumLoads() {
@@ -327,6 +327,7 @@ void ScheduleCost::SumLoads() {
 }
 
 double ScheduleCost::LeastSeconds(int32_t parts) const {
+  REMESH_CHECK(sums_.size() == resources_.size());
   double most = 0;
   for (size_t i = 0; i < resources_.size(); ++i) {
     const double messages = static_cast<double>(sums_[i].messages) * parts;
@@ -339,6 +340,7 @@ double ScheduleCost::LeastSeconds(int32_t parts) const {
 
 void ScheduleCost::SetResources(const Links& links) {
   const Network& network = links.network();
+  resources_.reserve(links.count() + network.hosts.size());
   for (int32_t i = 0; i < links.count(); ++i) {
     Resource resource{.seconds_per_bit = links.SecondsFor(i, 1)};
     const int32_t index = links.all()[i].index;

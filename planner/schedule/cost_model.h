@@ -71,7 +71,8 @@ class ScheduleCost {
   Prediction Predict(int32_t parts) const;
 
   // Less than Predict(parts).seconds, and rising with the parts: what the bits and most of the
-  // messages of the busiest resource take. O(resources).
+  // messages of the busiest resource take. O(resources). REQUIRES: schedule.hops > 1, since without
+  // relays no other number of parts is faster than the fewest.
   double LeastSeconds(int32_t parts) const;
 
   // Seconds without the filling of the pipeline and with windows of any length: shows the cost of
@@ -110,7 +111,7 @@ class ScheduleCost {
 
   Budget& budget_;
   std::vector<Resource> resources_;  // the links, then the hosts
-  std::vector<Load> sums_;           // of all rounds and hops, by resource
+  std::vector<Load> sums_;           // of all rounds and hops, by resource; empty without relays
   std::vector<Round> rounds_;
 };
 
