@@ -13,7 +13,10 @@
 #include "server/controller/leadership/journal_queue.h"
 #include "server/controller/membership/commands.h"
 #include "server/controller/membership/membership.h"
+#include "server/controller/states/assignments.h"
 #include "server/controller/states/deletions.h"
+#include "server/controller/states/pending_creates.h"
+#include "server/controller/states/state_limits.h"
 #include "server/controller/states/state_registry.h"
 #include "server/controller/states/wanted.h"
 #include "server/controller/values/controller_options.h"
@@ -49,10 +52,10 @@ class States {
   // The first state that is being created with shards on the host; empty: none.
   std::string CreatingOn(const std::string& host) const;
 
-  // RESOURCE_EXHAUSTED (JOB_QUOTA, TOO_MANY_ARRAYS): its job, or all states together, may not have
-  // as much as after this move. A state that moves counts as the larger of its source and its
-  // target.
-  absl::Status CheckMove(const StateEntry& state, const PlacedState& target) const;
+  // See StateLimits::CheckMove().
+  absl::Status CheckMove(const StateEntry& state, const PlacedState& target) const {
+    return limits_.CheckMove(state, target);
+  }
 
   // Answers the call, or returns what to write first; then StateCreated follows.
   std::optional<Reliance> Create(CallId call, const CreateState& request, Moment now, Outbox& out);
@@ -86,34 +89,19 @@ class States {
   void OnWanted(const std::string& host, const std::string& name, Outbox& out);
 
  private:
-  struct PendingCreate {  // being journaled
-    std::vector<CallId> calls;
-    std::vector<CallId> refused;  // of others, once the state exists for everyone
-    StateEntry entry;
-  };
-
   absl::Status CheckCreate(const CreateState& request) const;
-  // The state's job may have that much more.
-  absl::Status CheckQuota(const std::string& name, int64_t more_states, int64_t more_bytes) const;
-  // All states together may have that many more arrays and shards.
-  absl::Status CheckEntries(int64_t more) const;
   absl::StatusOr<bool> JoinCreate(CallId call, const v1::CreateStateRequest& request,
                                   const std::string& digest, Outbox& out);
-  std::set<std::string> HeldBack(const StateEntry& state) const;
-  void OnAttached(const std::string& host, StateEntry& state, Outbox& out) const;
-  void SendAssignment(const StateEntry& state, const std::string& host, Outbox& out) const;
-  void SendAbsence(const StateEntry& state, const std::string& host, Outbox& out) const;
-  void WarnIfTooOld(const std::string& host, Outbox& out) const;
-  void ReportAway(const HostAway& away, const std::vector<std::string>& states, Outbox& out) const;
 
-  const ControllerOptions& options_;
   const RandomBits& random_;
   const JournalQueue& journal_;
   const Membership& membership_;
   const Commands& commands_;
+  const Assignments assignments_;
   StateRegistry registry_;
   Deletions deletions_;
-  std::map<std::string, PendingCreate> creates_;  // by state name
+  PendingCreates creates_;
+  const StateLimits limits_;  // of registry_ and creates_
   Wanted wanted_;
 };
 

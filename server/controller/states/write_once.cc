@@ -88,6 +88,14 @@ bool IsHeldBack(const StateEntry& state, const WorkerRegistry& workers, const st
   return !HasSealed(LiveManifest(state, workers, host));
 }
 
+std::set<std::string> HeldBackHosts(const StateEntry& state, const WorkerRegistry& workers) {
+  std::set<std::string> held;
+  for (const auto& [host, part] : state.placed->hosts) {
+    if (IsHeldBack(state, workers, host)) held.insert(host);
+  }
+  return held;
+}
+
 v1::AttachResponse ToCommitWrite(const StateEntry& state) {
   v1::AttachResponse message;
   v1::CommitWrite& commit = *message.mutable_commit_write();

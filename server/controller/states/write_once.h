@@ -2,6 +2,7 @@
 #pragma once
 
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -46,6 +47,9 @@ bool IsToCommit(StateEntry& state, const WorkerRegistry& workers);
 // Whether the host, which has not sealed its shards, is assigned nothing for now: the state is
 // being committed, or may have been, as a host that has not attached yet could say.
 bool IsHeldBack(const StateEntry& state, const WorkerRegistry& workers, const std::string& host);
+
+// Hosts that came back without their shards, and are assigned nothing for now.
+std::set<std::string> HeldBackHosts(const StateEntry& state, const WorkerRegistry& workers);
 
 v1::AttachResponse ToCommitWrite(const StateEntry& state);
 
