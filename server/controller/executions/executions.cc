@@ -1,24 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/controller/executions/executions.h"
 
-#include <google/protobuf/util/time_util.h>
-
 #include <algorithm>
 #include <iterator>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
 #include "base/status_macros.h"
 #include "server/controller/executions/attempt_peers.h"
-#include "server/controller/membership/data_addresses.h"
-#include "server/controller/states/write_once.h"
+#include "server/controller/executions/attempt_reports.h"
+#include "server/controller/executions/execution_end.h"
+#include "server/controller/executions/execution_records.h"
+#include "server/controller/executions/resolve_execution.h"
 #include "server/controller/values/names.h"
-#include "service/rpc/error_info.h"
 
 namespace remesh::server {
 namespace {
-
-using google::protobuf::util::TimeUtil;
 
 // In a heartbeat; what comes after these is ignored. A host has at most as many devices, and each
 // serves one attempt.
@@ -29,145 +27,10 @@ bool Ended(v1::Execution::Phase phase) {
          phase == v1::Execution::CANCELLED;
 }
 
-// The participants of a restored execution, as far as Commit, Abort and Retire need them.
-std::vector<Participant> ParticipantsOf(const v1::Execution& execution,
-                                        const std::shared_ptr<const PlacedState>& target) {
-  std::vector<Participant> participants;
-  for (const v1::HostProgress& progress : execution.hosts()) {
-    Participant& participant = participants.emplace_back();
-    participant.host = progress.host();
-    if (target != nullptr && target->hosts.contains(progress.host())) participant.target = target;
-  }
-  return participants;
-}
-
-double SecondsBetween(const google::protobuf::Timestamp& begin,
-                      const google::protobuf::Timestamp& end) {
-  return static_cast<double>(TimeUtil::DurationToNanoseconds(end - begin)) / 1e9;
-}
-
-// Adds what the plan predicted and what the transfers took, which only a move that succeeded tells.
-void AddPrediction(const v1::Execution& resource, ExecutionEnded& ended) {
-  const double predicted = resource.summary().predicted_seconds();
-  const bool told = resource.phase() == v1::Execution::SUCCEEDED && predicted > 0 &&
-                    resource.has_transfer_start_time() && resource.has_transfer_end_time();
-  if (!told) return;
-  ended.predicted_seconds = predicted;
-  ended.transfer_seconds =
-      SecondsBetween(resource.transfer_start_time(), resource.transfer_end_time());
-}
-
-// The figures of an ended execution, for metrics.
-ExecutionEnded FiguresOf(const v1::Execution& resource) {
-  ExecutionEnded ended{.phase = resource.phase(),
-                       .seconds = SecondsBetween(resource.create_time(), resource.end_time())};
-  AddPrediction(resource, ended);
-  for (const v1::HostProgress& host : resource.hosts()) {
-    ended.bytes_moved += static_cast<double>(host.received_bytes());
-    ended.copied_bytes += static_cast<double>(host.copied_bytes());
-  }
-  return ended;
-}
-
 absl::Status NotQuiesced(const std::string& host) {
   return MakeError(absl::StatusCode::kUnavailable,
                    absl::StrCat("host ", host, " did not quiesce in time"),
                    {.reason = "NOT_QUIESCED", .metadata = {{"host", host}}});
-}
-
-// The highest generation of the state that was decided and then given up, once `what` is saved.
-int64_t Abandoned(const StateEntry& state, const v1::Execution& execution, Save what) {
-  const bool given_up = what == Save::kFailure && execution.phase() == v1::Execution::COMMITTING;
-  return given_up ? execution.target_generation() : state.declared.abandoned_generation();
-}
-
-void SendDrops(const std::vector<Communicators::Drop>& drops, const Commands& commands,
-               Outbox& out) {
-  for (const Communicators::Drop& drop : drops) {
-    v1::AttachResponse message;
-    message.mutable_drop_communicators()->set_name(drop.name);
-    commands.Send(drop.host, std::move(message), out);
-  }
-}
-
-const v1::AttemptId& AttemptOf(const v1::AttachRequest& message) {
-  switch (message.event_case()) {
-    case v1::AttachRequest::kPrepared:
-      return message.prepared().attempt();
-    case v1::AttachRequest::kWindowDone:
-      return message.window_done().attempt();
-    case v1::AttachRequest::kVerified:
-      return message.verified().attempt();
-    case v1::AttachRequest::kCommitted:
-      return message.committed().attempt();
-    case v1::AttachRequest::kQuiesced:
-      return message.quiesced().attempt();
-    default:
-      return message.failed().attempt();
-  }
-}
-
-bool HoldsTarget(const Membership& membership, const std::string& host,
-                 const v1::Execution& execution) {
-  const v1::StateManifest* held = membership.workers().Find(host)->Manifest(
-      execution.state(), execution.state_uid(), execution.target_generation());
-  return held != nullptr && held->phase() != v1::SHARD_PHASE_PREPARED &&
-         (held->execution() == execution.name() || held->execution().empty());
-}
-
-// Whether a host that says so has committed: one that receives shards must hold them.
-bool HasCommitted(const Membership& membership, const std::string& host,
-                  const ExecutionEntry& entry) {
-  const bool receives = entry.target != nullptr && entry.target->hosts.contains(host);
-  return !receives || HoldsTarget(membership, host, entry.execution.resource());
-}
-
-// Notes the write of the host's shards that the move reads, if trainers could have written them
-// since the state was READY; from now on the host keeps trainers from writing. FAILED_PRECONDITION
-// (WRITE_DIFFERS): it is not that of other hosts, because a trainer has written since the state was
-// READY.
-absl::Status NoteSource(const std::string& host, const StateEntry& state,
-                        const WorkerRegistry& workers, ExecutionEntry& entry) {
-  if (!state.placed->hosts.contains(host) || entry.spared_hosts.contains(host) || IsFixed(state)) {
-    return absl::OkStatus();
-  }
-  const v1::StateManifest* held =
-      workers.Find(host)->Manifest(state.name(), state.uid(), state.generation());
-  if (held == nullptr) return absl::OkStatus();
-  HostWrites& all = entry.source_writes;
-  all[host] = held->write();
-  // The others agree with each other, or the execution would have been stopped.
-  const bool agrees = all.begin()->second == held->write() && all.rbegin()->second == held->write();
-  if (agrees) return absl::OkStatus();
-  const std::string writes = Describe(entry.source_writes);
-  return MakeError(
-      absl::StatusCode::kFailedPrecondition,
-      absl::StrCat(state.name(), " was written while the move began: ", writes),
-      {.reason = "WRITE_DIFFERS", .metadata = {{"state", state.name()}, {"writes", writes}}});
-}
-
-void TakePrepared(const std::string& host, const StateRegistry& states,
-                  const WorkerRegistry& workers, ExecutionEntry& entry, Moment now,
-                  ExecutionActions& actions) {
-  Execution& execution = entry.execution;
-  const bool takes_part = execution.has_participant(host);
-  if (!takes_part || execution.step() != Execution::Step::kPreparing) return;
-  const StateEntry& state = *states.Find(execution.resource().state());
-  const absl::Status source = NoteSource(host, state, workers, entry);
-  if (!source.ok()) return execution.Stop(source, now, actions);
-  execution.OnPrepared(host, now, actions);
-}
-
-// A host says that it committed, without holding what it receives: it is asked to commit again.
-void DoubtCommitted(const std::string& host, ExecutionEntry& entry, Moment now, Outbox& out) {
-  const std::string& name = entry.execution.resource().name();
-  const absl::Status error = MakeError(
-      absl::StatusCode::kDataLoss,
-      absl::StrCat("it says that it committed ", name, " but not that it holds its shards"),
-      {.reason = "COMMIT_INCOMPLETE", .metadata = {{"host", host}}});
-  out.Note(absl::StrCat("host ", host, ": ", error.message()));
-  entry.execution.OnCommitFailed(host, service::StatusToProto(error), now);
-  out.Touch(name);
 }
 
 }  // namespace
@@ -175,10 +38,10 @@ void DoubtCommitted(const std::string& host, ExecutionEntry& entry, Moment now, 
 Executions::Executions(const ControllerOptions& options, const RandomBits& random,
                        const Membership& membership, const States& states, const Commands& commands)
     : options_(options),
-      random_(random),
       membership_(membership),
       states_(states),
-      commands_(commands) {}
+      commands_(commands),
+      connections_(options, random, membership.workers(), commands) {}
 
 std::vector<std::pair<std::string, std::string>> Executions::Restore(const Restored& restored,
                                                                      Moment now, Outbox& out) {
@@ -186,22 +49,8 @@ std::vector<std::pair<std::string, std::string>> Executions::Restore(const Resto
   for (const v1::Execution& execution : restored.executions) {
     const std::string& name = execution.name();
     const bool exists = states_.registry().Find(execution.state()) != nullptr;
-    const auto next = restored.next_states.find(execution.state());
-    const bool committing = execution.phase() == v1::Execution::COMMITTING && exists &&
-                            next != restored.next_states.end();
-    const std::shared_ptr<const PlacedState> target = committing ? next->second : nullptr;
-    ExecutionSpec spec{.attempt = {},
-                       .fingerprint = "",
-                       .quiesce_timeout = options_.quiesce_timeout,
-                       .participants = ParticipantsOf(execution, target)};
-    spec.attempt.set_execution(name);
-    spec.attempt.set_attempt(1);
     ExecutionActions actions;
-    ExecutionEntry entry{.execution = Execution::Restore(std::move(spec), execution, actions),
-                         .target = target};
-    const auto digest = restored.start_digests.find(name);
-    if (digest != restored.start_digests.end()) entry.request_digest = digest->second;
-    Add(std::move(entry));
+    Add(RestoredEntry(execution, restored, exists, options_.quiesce_timeout, actions));
     if (Ended(execution.phase()) || !exists) {
       running_.erase(name);
       continue;
@@ -273,41 +122,15 @@ absl::Status ServerStops() {
                    {.reason = "SERVER_STOPS", .metadata = {}});
 }
 
-namespace {
-
-absl::Status CheckResolve(const v1::ResolveExecutionRequest& request, const Executions& executions,
-                          const StateRegistry& states, const WorkerRegistry& workers) {
-  ASSIGN_OR_RETURN(const ExecutionEntry* entry, FindExecution(executions, request.name()));
-  const v1::Execution& resource = entry->execution.resource();
-  if (request.resolution() != v1::ResolveExecutionRequest::KEEP_SOURCE) {
-    return InvalidField("resolution", absl::StrCat(request.resolution()), "must be KEEP_SOURCE");
-  }
-  const auto refuse = [&](const char* reason, std::string_view what) {
-    return MakeError(absl::StatusCode::kFailedPrecondition,
-                     absl::StrCat(resource.name(), std::string(what)),
-                     {.reason = reason, .metadata = {{"execution", resource.name()}}});
-  };
-  if (entry->execution.step() != Execution::Step::kCommitting) {
-    return refuse("NOT_COMMITTING", " is not committing");
-  }
-  const int64_t source = resource.source_generation();
-  if (HeldEverywhere(*states.Find(resource.state()), source, workers)) return absl::OkStatus();
-  return refuse("SOURCE_NOT_WHOLE", absl::StrCat(": not every host of generation ", source,
-                                                 " is attached with its shards of it"));
-}
-
-}  // namespace
-
 void Executions::Resolve(CallId call, const v1::ResolveExecutionRequest& request, Moment now,
                          Outbox& out) {
+  const absl::StatusOr<const ExecutionEntry*> entry = FindExecution(*this, request.name());
   const absl::Status status =
-      CheckResolve(request, *this, states_.registry(), membership_.workers());
+      entry.ok() ? CheckResolve(request, **entry, states_.registry(), membership_.workers())
+                 : entry.status();
   if (!status.ok()) return out.Reply(call, status);
   entries_.at(request.name()).resolved_by.push_back(call);
-  GiveUp(request.name(),
-         MakeError(absl::StatusCode::kAborted, "resolved: the source generation is kept",
-                   {.reason = "RESOLVED_KEEP_SOURCE", .metadata = {}}),
-         {}, now, out);
+  GiveUp(request.name(), SourceIsKept(), {}, now, out);
 }
 
 void Executions::GiveUp(const std::string& name, const absl::Status& why, std::vector<Record> with,
@@ -319,40 +142,18 @@ void Executions::GiveUp(const std::string& name, const absl::Status& why, std::v
 
 void Executions::OnMessage(const std::string& host, const v1::AttachRequest& message, Moment now,
                            Outbox& out) {
-  using Event = v1::AttachRequest;
   const v1::AttemptId& attempt = AttemptOf(message);
   if (entries_.Find(attempt.execution()) == nullptr) return;
   ExecutionEntry& entry = entries_.at(attempt.execution());
-  Execution& execution = entry.execution;
-  if (execution.spec().attempt.attempt() != attempt.attempt()) return;
-  if (message.has_committed() && !HasCommitted(membership_, host, entry)) {
+  if (entry.execution.spec().attempt.attempt() != attempt.attempt()) return;
+  if (message.has_committed() && !HasCommitted(membership_.workers(), host, entry)) {
     return DoubtCommitted(host, entry, now, out);
   }
-  ExecutionActions actions;
-  switch (message.event_case()) {
-    case Event::kPrepared:
-      TakePrepared(host, states_.registry(), membership_.workers(), entry, now, actions);
-      break;
-    case Event::kWindowDone:
-      execution.OnWindowDone(host, message.window_done(), now, actions);
-      break;
-    case Event::kVerified:
-      execution.OnVerified(host, now, actions);
-      break;
-    case Event::kCommitted:
-      execution.OnCommitted(host, actions);
-      communicators_.OnCommitted(attempt.execution(), host, message.committed().communicators(),
-                                 now.steady);
-      break;
-    case Event::kQuiesced:
-      execution.OnQuiesced(host, message.quiesced().error(), now, actions);
-      break;
-    case Event::kFailed:
-      execution.OnAttemptFailed(host, message.failed().error(), now, actions);
-      break;
-    default:
-      return;
+  if (message.has_committed()) {
+    connections_.OnCommitted(attempt.execution(), host, message.committed().communicators(), now);
   }
+  ExecutionActions actions;
+  TakeReport(host, message, states_.registry(), membership_.workers(), entry, now, actions);
   Apply(attempt.execution(), std::move(actions), now, out);
 }
 
@@ -368,7 +169,7 @@ void Executions::OnHeartbeat(const std::string& host, const v1::Heartbeat& beat,
 }
 
 void Executions::OnHostAway(const HostAway& away, Moment now, Outbox& out) {
-  SendDrops(communicators_.OnHostAway(away.host), commands_, out);
+  connections_.OnHostAway(away.host, out);
   for (const std::string& name : running_) {
     Execution& execution = entries_.at(name).execution;
     if (!execution.has_participant(away.host)) continue;
@@ -383,7 +184,7 @@ void Executions::OnHostReturned(const std::string& host, Moment now, Outbox& out
     // Nothing follows from a success, and there may be many while all hosts attach.
     const bool succeeded = entry.execution.resource().phase() == v1::Execution::SUCCEEDED;
     if (entry.execution.ended() && succeeded) continue;
-    const bool holds_target = HoldsTarget(membership_, host, entry.execution.resource());
+    const bool holds_target = HoldsTarget(membership_.workers(), host, entry.execution.resource());
     ExecutionActions actions;
     entry.execution.OnHostReturned(host, holds_target, actions);
     if (!actions.empty()) Apply(name, std::move(actions), now, out);
@@ -435,24 +236,8 @@ std::vector<HostAway> Executions::Apply(const std::string& name, ExecutionAction
 void Executions::Persist(const std::string& name, Save what, std::vector<Record> with, Moment now,
                          Outbox& out) const {
   const ExecutionEntry& entry = entries_.at(name);
-  const v1::Execution saved = entry.execution.ToSave(what, now);
-  std::vector<Record> records = {ExecutionRecord(saved)};
-  const StateEntry& state = *states_.registry().Find(saved.state());
-  if (const int64_t abandoned = Abandoned(state, entry.execution.resource(), what);
-      abandoned != state.declared.abandoned_generation()) {
-    v1::State kept = state.declared;
-    kept.set_abandoned_generation(abandoned);
-    records.push_back(StateRecord(kept, state.placed->spec));
-    records.push_back(NoNextStateRecord(saved.state()));
-  }
-  if (what != Save::kFailure) {
-    v1::State next = state.declared;
-    next.set_generation(saved.target_generation());
-    const v1::StateSpec& spec = entry.target->spec;
-    records.push_back(what == Save::kDecision ? NextStateRecord(next, spec)
-                                              : StateRecord(next, spec));
-    if (what == Save::kSuccess) records.push_back(NoNextStateRecord(saved.state()));
-  }
+  const StateEntry& state = *states_.registry().Find(entry.execution.resource().state());
+  std::vector<Record> records = RecordsOf(entry, state, what, now);
   std::move(with.begin(), with.end(), std::back_inserter(records));
   out.Persist(std::move(records), ExecutionSaved{.name = name, .what = what});
 }
@@ -473,10 +258,7 @@ ExecutionEnd Executions::End(const std::string& name, Save what, Moment now, Out
   ExecutionEntry& entry = entries_.at(name);
   const v1::Execution& resource = entry.execution.resource();
   const StateEntry& state = *states_.registry().Find(resource.state());
-  ExecutionEnd end{.state = state.name(),
-                   .abandoned_generation = Abandoned(state, resource, what),
-                   .generation = resource.target_generation(),
-                   .target = what == Save::kSuccess ? entry.target : nullptr};
+  ExecutionEnd end = EffectOf(entry, state, what);
   ExecutionActions actions;
   entry.execution.OnSaved(what, now, actions);
   Apply(name, std::move(actions), now, out);
@@ -488,8 +270,7 @@ ExecutionEnd Executions::End(const std::string& name, Save what, Moment now, Out
   if (entry.keeps_plan) out.Add(ReleasePlan{.plan = resource.plan()});
   for (const CallId call : std::exchange(entry.resolved_by, {})) out.Reply(call, resource);
   out.Add(FiguresOf(resource));
-  out.Note(absl::StrCat(name, " ended ", v1::Execution::Phase_Name(resource.phase()),
-                        resource.has_error() ? ": " : "", resource.error().message()));
+  out.Note(EndLine(resource));
   return end;
 }
 
@@ -503,22 +284,11 @@ void Executions::StartAdmitted(Moment now, Outbox& out) {
     Execution& execution = entries_.at(name).execution;
     if (execution.step() != Execution::Step::kQueued) continue;
     ExecutionActions actions;
-    // Encryption may have been turned on while the move was queued.
-    const absl::Status encrypts =
-        CheckEncrypts(options_.encrypts_data, HostsOf(execution.spec()), membership_.workers());
-    if (!encrypts.ok()) {
-      execution.Stop(encrypts, now, actions);
+    absl::StatusOr<PeerTable> peers = connections_.Connect(name, execution.spec(), now, out);
+    if (peers.ok()) {
+      execution.Start(*std::move(peers), actions);
     } else {
-      std::vector<v1::PeerEntry> peers =
-          MakePeers(execution.spec(), membership_.workers(), random_, options_.encrypts_data);
-      Communicators::Named named;
-      if (Communicators::Serve(peers, ReceiversOf(execution.spec())))
-        named = communicators_.Name(name, peers, now.steady, random_);
-      SendDrops(named.drops, commands_, out);
-      PeerTable table(std::move(peers), execution.spec().exchanges,
-                      TakeShortPrepare(execution.spec(), membership_.workers()),
-                      std::move(named.communicators));
-      execution.Start(std::move(table), actions);
+      execution.Stop(peers.status(), now, actions);
     }
     Apply(name, std::move(actions), now, out);
   }

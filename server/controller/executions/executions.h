@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "server/controller/executions/communicators.h"
+#include "server/controller/executions/attempt_connections.h"
 #include "server/controller/executions/execution.h"
 #include "server/controller/executions/remembered_executions.h"
 #include "server/controller/membership/commands.h"
@@ -82,12 +82,11 @@ class Executions {
   void DropOld(Outbox& out);
 
   const ControllerOptions& options_;
-  const RandomBits& random_;
   const Membership& membership_;
   const States& states_;
   const Commands& commands_;
   DeviceLedger ledger_;
-  Communicators communicators_;
+  AttemptConnections connections_;
   RememberedExecutions entries_;
   std::set<std::string> running_;  // those whose end is not on disk
 };
