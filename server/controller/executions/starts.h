@@ -56,15 +56,11 @@ class Starts {
   absl::StatusOr<bool> JoinExecution(CallId call, const v1::StartExecutionRequest& request,
                                      const ExecutionEntry& entry, Outbox& out);
   absl::StatusOr<const StateEntry*> CheckStart(const v1::StartExecutionRequest& request) const;
-  absl::Status CheckFree(const StateEntry& state, int64_t expected_generation) const;
-  absl::Status CheckReady(const StateEntry& state, const std::set<std::string>& spared) const;
-  absl::Status CheckCanLose(const StateEntry& state) const;
   void Plan(PendingStart start, const StateEntry& state, Outbox& out);
   bool LostMore(const PendingStart& start, const PlannedExecution& move) const;
   void PlanAgain(PendingStart start, Outbox& out);
   absl::Status CheckMayStart(const v1::StartExecutionRequest& request) const;
   absl::Status CheckMove(const PendingStart& start, const PlannedExecution& move) const;
-  absl::Status CheckHosts(const StateEntry& state, const PlannedExecution& move) const;
   Launch MakeLaunch(const PendingStart& start, const PlannedExecution& move, Moment now,
                     Outbox& out);
   std::string NewName(const std::string& state) const;
