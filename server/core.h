@@ -5,15 +5,15 @@
 #include <memory>
 #include <optional>
 #include <string>
-#include <thread>
+#include <utility>
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/functional/any_invocable.h"
 #include "absl/functional/function_ref.h"
 #include "absl/status/statusor.h"
-#include "absl/synchronization/mutex.h"
 #include "absl/synchronization/notification.h"
 #include "base/strand.h"
+#include "base/ticker.h"
 #include "planner/values/topology.h"
 #include "server/cache/plan_cache.h"
 #include "server/cache/plan_store.h"
@@ -21,18 +21,21 @@
 #include "server/callers/last_references.h"
 #include "server/callers/open_calls.h"
 #include "server/callers/open_watches.h"
+#include "server/callers/sinks.h"
 #include "server/callers/turn_lane.h"
 #include "server/controller/controller.h"
 #include "server/coordination/fences.h"
-#include "server/coordination/figures.h"
+#include "server/core_observer.h"
+#include "server/core_options.h"
+#include "server/core_threads.h"
 #include "server/journal/journal_backup.h"
 #include "server/journal/journal_writer.h"
 #include "server/planning/fair_queue.h"
+#include "server/planning/move_planner.h"
 #include "server/planning/plan_desk.h"
 #include "server/planning/precompute.h"
-#include "server/planning/stream_threads.h"
-#include "server/planning/thread_pool.h"
 #include "server/questions/live_topology.h"
+#include "service/process/heap.h"
 
 namespace remesh::server {
 
@@ -40,70 +43,11 @@ namespace coordination {
 class Coordinator;
 }
 
-// The other end of an Attach stream. Called on the core's strand; must not block. What an event
-// sends to many streams is sent in several turns of the strand.
-class WorkerSink {
- public:
-  virtual ~WorkerSink() = default;
-  // The stream may begin; called once, first or just after Close(). False: it has ended already,
-  // and the core forgets it.
-  virtual bool Begin(StreamId stream) = 0;
-  virtual void Send(v1::AttachResponse message) = 0;
-  // Makes the commands when they can be written, in their place among the messages.
-  virtual void SendLater(LaterCommands commands) = 0;
-  virtual void Close(const absl::Status& status) = 0;
-};
-
-// The other end of a Watch stream. Called on the core's strand; must not block.
-class WatchSink {
- public:
-  virtual ~WatchSink() = default;
-  virtual void Offer(std::shared_ptr<const Reply> value) = 0;
-  virtual void End(const absl::Status& status) = 0;
-  // Whether no caller waits for a value any more.
-  virtual bool Ended() = 0;
-};
-
-// Receives events of the core for logs and metrics. Called on the core's strand, except OnPlanned
-// and OnFatal, which any thread may call.
-class CoreObserver {
- public:
-  virtual ~CoreObserver() = default;
-  virtual void OnLog(const Note& note) = 0;
-  virtual void OnExecutionEnded(const ExecutionEnded& ended) = 0;
-  // A question was answered with a plan. `compute_seconds`: how long that plan took when it was
-  // computed.
-  virtual void OnPlanned(const v1::Planning& planning, double compute_seconds) = 0;
-  // A round of a world ended; `duration` is 0 if it is not known. Called on the coordinator's
-  // thread.
-  virtual void OnRoundEnded(coordination::Ending, absl::Duration) {}
-  // About once a second, on the coordinator's thread.
-  virtual void OnWorlds(const coordination::WorldFigures&) {}
-  // A few times a second.
-  virtual void OnGauges(const ControllerGauges& gauges, const v1::CacheStats& plans) = 0;
-  // The journal cannot be written: the process must end, because no further decision may be made.
-  virtual void OnFatal(const absl::Status& status) = 0;
-};
-
 // The running controller: owns its strand, journal, planning threads and clock, and carries out its
 // actions. Thread-safe.
 class Core {
  public:
-  struct Options {
-    ControllerOptions controller;
-    int64_t plan_cache_bytes = int64_t{256} << 20;
-    int64_t plan_cache_entries = 0;  // 0: no limit
-    absl::Duration plan_cache_age = absl::InfiniteDuration();
-    PlanStore::Options plan_store;  // an empty path: plans are kept in memory only
-    int planner_threads = 2;        // for large plans; small ones and executions have other threads
-    PlanningLimits planning;
-    int stream_threads = 8;      // for GetHostProgram, and as many again for other streams
-    size_t waiting_max = 10000;  // questions that may wait for a thread
-    // GetHostPrograms that may wait: all hosts of a move ask at once. Each caller may have a quarter,
-    // and all hosts may be one caller: four times as many as there may be hosts.
-    size_t programs_waiting_max = 80000;
-    size_t message_bytes_max = size_t{64} << 20;  // of one that gRPC sends
-  };
+  using Options = CoreOptions;
 
   // Reads the journal. DATA_LOSS (JOURNAL_CORRUPT) when its records make no sense. `observer` must
   // outlive the core.
@@ -168,23 +112,14 @@ class Core {
   CoreObserver& observer() { return observer_; }
   Precomputer& precomputer() { return precomputer_; }
   PlanDesk& desk() { return desk_; }
-  ThreadPool& quick_planners() { return quick_planners_; }
-  ThreadPool& planners() { return planners_; }
-  // For calls that look into the plan cache and its disk but plan nothing, so that they do not wait
-  // for calls that plan.
-  ThreadPool& lookups() { return lookups_; }
-  // Write what the controller answers, and the values of watches. gRPC serializes a value when its
-  // write starts; on the strand, a large state with many watchers, or asked for often, would hold
-  // up everyone. However many tasks wait, none is refused.
-  ThreadPool& writers() { return writers_; }
-  // Write what members of worlds are sent, where that is large: apart from the writers, so that
-  // members do not wait for callers of other services.
-  ThreadPool& talkers() { return talkers_; }
-  // For streams other than those of programs().
-  StreamThreads& streamers() { return streamers_; }
-  // For GetHostProgram, which workers wait for in the middle of a move, so that other streams do
-  // not hold them up.
-  StreamThreads& programs() { return programs_; }
+  // See CoreThreads.
+  ThreadPool& quick_planners() { return threads_.quick_planners; }
+  ThreadPool& planners() { return threads_.planners; }
+  ThreadPool& lookups() { return threads_.lookups; }
+  ThreadPool& writers() { return threads_.writers; }
+  ThreadPool& talkers() { return threads_.talkers; }
+  StreamThreads& streamers() { return threads_.streamers; }
+  StreamThreads& programs() { return threads_.programs; }
 
   // See JournalBackups::Take(). Blocks.
   absl::StatusOr<JournalBackup> BackUpJournal(absl::FunctionRef<bool()> wanted) {
@@ -209,9 +144,10 @@ class Core {
   absl::Status Restore(std::unique_ptr<Journal> journal);
 
   template <typename F>
-  bool Post(F task);
+  bool Post(F task) {
+    return strand_.Post(std::move(task));
+  }
   void Handle(Event event);
-  void ForgetWorlds(SaveWorlds& worlds);
   void StartCoordinator(const SaveWorlds& known);
   void OnJournalLost(const absl::Status& why);
   void Perform(Actions actions);
@@ -228,12 +164,7 @@ class Core {
   void Do(Notify& action);
   void Do(server::EndWatch& action);
   void Do(StartPlanning& action);
-  void PlanTargets(std::shared_ptr<const StartPlanning> action, PlanDesk::Asker asker);
-  // Makes the move to `target` by the plan that was found.
-  void FinishTargets(std::shared_ptr<const StartPlanning> action, PlanDesk::Asker asker,
-                     std::shared_ptr<const PlacedState> target, PlanCache::Answer answer,
-                     Timestamp start);
-  void FinishPlanning(uint64_t id, absl::StatusOr<PlannedExecution> move);
+  void OnPlanned(uint64_t id, absl::StatusOr<PlannedExecution> move);
   void Do(ReleasePlan& action);
   void Do(TopologyChanged& action);
   void Do(ExecutionEnded& action);
@@ -267,15 +198,9 @@ class Core {
   std::atomic<bool> journal_behind_ = false;
   std::atomic<bool> journal_lost_ = false;
 
-  ThreadPool quick_planners_;
-  ThreadPool planners_;
-  ThreadPool lookups_;
-  ThreadPool long_lookups_;
-  ThreadPool writers_;
-  ThreadPool talkers_;
-  StreamThreads streamers_;
-  StreamThreads programs_;
+  CoreThreads threads_;
   PlanDesk desk_;
+  MovePlanner moves_;
   Precomputer precomputer_;
   Strand strand_;
   CallerTurns callers_;  // with calls, watches and new streams
@@ -284,9 +209,8 @@ class Core {
   std::unique_ptr<JournalWriter> writer_;
   std::unique_ptr<JournalBackups> backups_;
 
-  absl::Mutex ticker_mutex_;
-  bool ticker_stops_ ABSL_GUARDED_BY(ticker_mutex_) = false;
-  std::thread ticker_;
+  service::HeapTrimmer trimmer_;  // used only by ticks
+  Ticker ticker_;
 };
 
 }  // namespace remesh::server

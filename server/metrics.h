@@ -10,7 +10,7 @@
 #include <string>
 
 #include "server/cache_metrics.h"
-#include "server/core.h"
+#include "server/core_observer.h"
 
 namespace remesh::server {
 
