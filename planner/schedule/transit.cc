@@ -129,6 +129,10 @@ class TransitMeasure {
 
   std::vector<int64_t> Run(int64_t device_count, Budget& budget) {
     std::vector<int64_t> bytes(device_count, 0);
+    if (moved_.schedule.windows() == 1) {
+      AddOneWindow(bytes, budget);
+      return bytes;
+    }
     for (int64_t device = 0; device < device_count; ++device) {
       for (int32_t i = begin_[device]; i < begin_[device + 1]; ++i) {
         if (budget.Spent()) return bytes;
@@ -146,6 +150,32 @@ class TransitMeasure {
   }
 
  private:
+  // A message that is padded up to its alignment. Stretches and digests take multiples of
+  // kDigestBytes.
+  static constexpr int64_t kPadding = kMessageAlignment - kDigestBytes;
+
+  // In a plan of one window all that a device has on its way is there at once.
+  void AddOneWindow(std::vector<int64_t>& bytes, Budget& budget) {
+    std::vector<int32_t> begun_by(messages_.size(), -1);  // the last device with this message
+    for (size_t device = 0; device < bytes.size(); ++device) {
+      for (int32_t i = begin_[device]; i < begin_[device + 1]; ++i) {
+        if (budget.Spent()) return;
+        Prefetch(i);
+        const Move& move = moves_[ends_[i].move];
+        bytes[device] += PartsAndBytesOf(move).second;
+        int32_t& begun = begun_by[MessageOf(ends_[i], move)];
+        if (begun == static_cast<int32_t>(device)) continue;
+        begun = static_cast<int32_t>(device);
+        bytes[device] += kPadding;
+      }
+    }
+  }
+
+  // The peer's number and the direction: equal for what travels together.
+  static int32_t MessageOf(const End& end, const Move& move) {
+    return end.receives ? 2 * move.from_device + 1 : 2 * move.to_device;
+  }
+
   // Asks for what the ends after this one read. The moves of a device lie far apart, so that each
   // would wait for memory.
   void Prefetch(int32_t i) const {
@@ -191,8 +221,7 @@ class TransitMeasure {
   void AddEnd(const End& end) {
     const Move& move = moves_[end.move];
     const Load load = LoadOf(move);
-    // The peer's number and the direction: equal for what travels together.
-    const int32_t number = end.receives ? 2 * move.from_device + 1 : 2 * move.to_device;
+    const int32_t number = MessageOf(end, move);
     Interval& message = messages_[number];
     if (message.size() == 0) {
       begun_.push_back(number);
@@ -209,11 +238,10 @@ class TransitMeasure {
     }
   }
 
-  // Adds the padding of the round's messages up to their alignment. Stretches and digests take
-  // multiples of kDigestBytes.
+  // Adds the padding of the round's messages.
   void AddPadding() {
     for (const int32_t message : begun_) {
-      meter_.Add(std::exchange(messages_[message], Interval()), kMessageAlignment - kDigestBytes);
+      meter_.Add(std::exchange(messages_[message], Interval()), kPadding);
     }
     begun_.clear();
   }

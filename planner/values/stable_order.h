@@ -33,11 +33,13 @@ std::vector<int32_t> StableOrder(const std::vector<int32_t>& order, int32_t key_
 }
 
 // std::stable_sort() that looks at the budget; `values` must not be used once it is spent. Sorts
-// runs of 4096 values, then merges pairs of runs until all are in order.
+// runs of 4096 values, then merges pairs of runs until all are in order. One look at values that
+// are in order already, such as pairs of equal size.
 template <typename T, typename Less>
 void StableSort(std::vector<T>& values, const Less& less, Budget& budget) {
   constexpr size_t kRun = 4096;
   const size_t size = values.size();
+  if (std::is_sorted(values.begin(), values.end(), less)) return;
   for (size_t i = 0; i < size; i += kRun) {
     if (budget.Spent()) return;
     std::stable_sort(values.begin() + i, values.begin() + std::min(i + kRun, size), less);
