@@ -98,6 +98,23 @@ TEST(CostModelTest, ACopyInsideAHostCostsItsFabricAlone) {
   EXPECT_DOUBLE_EQ(CostOf(moves, {}, links).Predict(1).seconds, 8 + 2 * 2);
 }
 
+// Where there is one part at most, only pairs are looked at.
+TEST(CostModelTest, OneWindowCostsTheSameWhereMorePartsCouldBe) {
+  const Network network = CostlyNetwork(3, 2);
+  const Links links(network);
+  Moves moves;
+  AddChain(6 * kSecond, {{0, 2}}, moves);
+  AddChain(2 * kSecond, {{0, 2}}, moves);
+  AddChain(3 * kSecond, {{4, 0}}, moves);
+  AddChain(5 * kSecond, {{4, 5}}, moves);  // inside a host
+  AddChain(9 * kSecond, {{3, 3}}, moves);  // in place
+  const Prediction one = CostOf(moves, {}, links).Predict(1);
+  const Prediction of_more = CostOf(moves, {.parts = 4}, links).Predict(1);
+  EXPECT_DOUBLE_EQ(one.seconds, of_more.seconds);
+  EXPECT_DOUBLE_EQ(one.schedule_seconds, of_more.schedule_seconds);
+  EXPECT_GT(one.seconds, one.schedule_seconds);
+}
+
 TEST(CostModelTest, AHostPostsTheOperationsOfAllItsDevices) {
   const Network network = CostlyNetwork(2, 9);
   const Links links(network);

@@ -57,6 +57,20 @@ TEST(TransitTest, AWindowOfItsOwnTakesOneHalf) {
   EXPECT_EQ(bytes[2], 0);
 }
 
+// A plan of one window is measured in one pass; the same moves in the first of two rounds are not.
+TEST(TransitTest, OneWindowTakesWhatItWouldTakeBesideAnEmptyRound) {
+  Move back = Sent(0, 0, 3);
+  back.from_device = 1;
+  Move half = Sent(1, 0, 4);
+  half.lo = kSentBits / 2;
+  const std::vector<Move> moves = {Sent(1, 0), Sent(1, 0, 1), Sent(2, 0, 2), back,
+                                   half,       Sent(3, 0, 5)};  // the last inside a host
+  const std::vector<int64_t> bytes = Transit({.parts = 1, .rounds = 1}, moves);
+  EXPECT_EQ(bytes, Transit({.parts = 1, .rounds = 2}, moves));
+  ExpectAbout(bytes[2], 1, kSentBits);
+  EXPECT_GT(bytes[1], 3 * kSentBits / 8);
+}
+
 TEST(TransitTest, PartsTakeBothHalves) {
   ExpectAbout(Transit({.parts = 8, .rounds = 1}, {Sent(1, 0)})[0], 2, kSentBits / 8);
 }

@@ -32,6 +32,17 @@ TEST(WindowsTest, WithoutRelaysThereAreNoMoreWindowsThanBytesAskFor) {
   EXPECT_EQ(Scheduled(moves, 2, 20 * kMega).schedule.windows(), 6);
 }
 
+TEST(WindowsTest, APairSendsOneMessageInOneWindow) {
+  Moves moves;
+  AddChain(8 * kMega, {{0, 1}}, moves);
+  AddChain(8 * kMega, {{0, 1}}, moves);
+  AddChain(8 * kMega, {{1, 0}}, moves);
+  AddChain(8 * kMega, {{1, 1}}, moves);  // in place
+  const Timeline timeline = Scheduled(moves, 2, 256 * kMega);
+  EXPECT_EQ(timeline.schedule.windows(), 1);
+  EXPECT_EQ(timeline.messages, 2);
+}
+
 TEST(WindowsTest, RelaysAreCutToFlow) {
   Moves moves;
   AddChain(8 * 100 * kMega, {{0, 1}, {1, 2}}, moves);

@@ -15,9 +15,11 @@ import platform
 import re
 import subprocess
 import sys
+import textwrap
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs" / "benchmarks.md"
+COLUMNS = 100
 INTRODUCTION = """# Benchmarks
 
 Written by `scripts/bench SUITE`, one section a suite; do not edit. Every section says where, when
@@ -57,6 +59,13 @@ def circumstances(suite):
     )
 
 
+def wrapped(lines):
+    """The lines, of which those of prose have at most COLUMNS columns."""
+    wrap = textwrap.TextWrapper(COLUMNS, break_long_words=False, break_on_hyphens=False)
+    for line in "\n".join(lines).split("\n"):
+        yield from [line] if line.startswith("|") or len(line) <= COLUMNS else wrap.wrap(line)
+
+
 def with_section(page, suite, lines):
     """`page` with the section of `suite` replaced, or added at the end."""
     begin, end = f"<!-- begin {suite} -->", f"<!-- end {suite} -->"
@@ -81,7 +90,7 @@ def main():
     suite = importlib.import_module(f"suite_{name}")
     subprocess.run([ROOT / "scripts" / "build", "release", *suite.TARGETS], check=True)
     measured = suite.measure(ROOT / "build" / "release", arguments)
-    lines = [f"## {suite.TITLE}", "", circumstances(name), "", *measured]
+    lines = wrapped([f"## {suite.TITLE}", "", circumstances(name), "", *measured])
     page = PAGE.read_text() if PAGE.exists() else INTRODUCTION
     PAGE.parent.mkdir(exist_ok=True)
     PAGE.write_text(with_section(page, name, lines))

@@ -137,8 +137,9 @@ def _fit(build, names, moves):
         "processor seconds a GB",
     ]
     return [
-        f"Over TCP, R = {fit.bytes_per_second / 1e9:.2f} GB/s, g = {fit.message_seconds * 1e6:.1f} µs, c = "
-        f"{fit.constant_seconds * 1e3:.1f} ms; half of the fitted times are within "
+        f"Over TCP, R = {fit.bytes_per_second / 1e9:.2f} GB/s, "
+        f"g = {fit.message_seconds * 1e6:.1f} µs, c = {fit.constant_seconds * 1e3:.1f} ms; "
+        "half of the fitted times are within "
         f"{fit.error:.0%} of the measured ones.",
         "",
         *table(header, [_row(each, fit) for each in measured]),
